@@ -1,0 +1,134 @@
+// Copyright 2026 The mindspore_relay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Tile kernels: how a CPU attends a block of query rows to one tile of keys and values.
+//
+// A table of functions per instruction set, chosen once per process (SelectTileKernels). Every table computes the
+// same thing; tile_kernels_portable.cc is the specification and each other table is tested against it.
+//
+// Two promises hold for every table, and callers build on them:
+//   1. Rows are independent: the bits of a row's result do not depend on how many rows are attended in one call, on
+//      their order, or on where the keys lie in memory. Hence relay and plain paths, list, stacked and paged forms,
+//      and any batch give the same bits.
+//   2. Only bytes of the tile's num_keys rows are read, and only the first visible_keys[r] of them reach row r,
+//      except that a NaN or an infinity in a value behind a row's diagonal, inside the tile, is not promised to stay away.
+//
+// This header is included by files built with different ISA flags, so it holds declarations only: an inline function
+// compiled once with AVX-512 could be the copy that the linker keeps for everybody.
+#ifndef MINDSPORE_RELAY_CPU_TILE_KERNELS_H_
+#define MINDSPORE_RELAY_CPU_TILE_KERNELS_H_
+
+#include <cstdint>
+
+#include "common/dtype.h"
+
+namespace mindspore_relay {
+
+// Keys per tile. A tile begins at a multiple of kKeyTile keys from the first key of its part, whatever the form in
+// which the keys are stored: this fixes the order of additions.
+// 64 keys x 128 elements x 2 bytes = 16 KiB of keys and 16 KiB of values.
+constexpr int32_t kKeyTile = 64;
+
+// Accumulator rows are padded to whole 64-byte vectors of float.
+constexpr int32_t kAccumulatorPad = 16;
+
+// One tile of keys and values, of one kv head.
+struct KvTile {
+  const void *const *key_rows;    // [num_keys]: first element of each token's key, kv head 0
+  const void *const *value_rows;  // [num_keys]: first element of each token's value, kv head 0
+  int64_t key_offset_bytes;       // from there to this kv head's key
+  int64_t value_offset_bytes;     // from there to this kv head's value
+  int64_t key_stride_bytes;       // distance of consecutive key rows where it is the same for all; else 0
+  int64_t value_stride_bytes;     // likewise for values
+  int32_t num_keys;               // 1 .. kKeyTile
+};
+
+// What is added to qk_scale * (query . key), per row.
+enum class BiasKind : int32_t {
+  kNone = 0,
+  kLinear = 1,  // slope * distance
+  kSqrt = 2,    // slope * sqrt(distance)
+  kTable = 3,   // a row of finished biases, in the query's dtype
+};
+
+// distance of row r and key c of the tile: distance[r] + distance_step * c. Exact in float below 2^24 tokens.
+struct TileMask {
+  const int32_t *visible_keys;    // [num_rows]: keys of the tile that the row sees, 0 .. num_keys; nullptr: all
+  BiasKind bias;
+  float distance_step;            // -1 for a distance back from the row's position, +1 for a key's own position
+  const float *slope;             // [num_rows], kLinear and kSqrt
+  const float *distance;          // [num_rows], kLinear and kSqrt
+  const void *const *bias_rows;   // [num_rows]: num_keys elements of the query's dtype, kTable. Only visible ones are read
+};
+
+// The running softmax of each row (Milakov and Gimelshein 2018; the same as in FlashAttention):
+//   row_max <- max of the scores so far, -inf when there is none
+//   row_sum <- sum of exp(score - row_max)
+//   acc     <- sum of exp(score - row_max) * value           not yet divided by row_sum
+struct TileState {
+  float *acc;          // [num_rows][acc_stride], 64-byte aligned
+  float *row_max;      // [num_rows]
+  float *row_sum;      // [num_rows]
+  int64_t acc_stride;  // elements; a multiple of kAccumulatorPad, >= value_head_size
+};
+
+struct AttendArgs {
+  const void *query;  // made by pack_query of the same table and dtype
+  int32_t num_rows;   // >= 1, any number
+  int32_t head_size;
+  int32_t value_head_size;
+  float qk_scale;
+  KvTile tile;
+  TileMask mask;
+  TileState state;  // read and updated
+  void *scratch;    // scratch_bytes(...) bytes, 64-byte aligned, of this thread alone
+};
+
+struct DTypeKernels {
+  // Bytes that pack_query writes for num_rows rows, and that attend needs as scratch. Multiples of 64.
+  int64_t (*packed_query_bytes)(int32_t num_rows, int32_t head_size);
+  int64_t (*scratch_bytes)(int32_t head_size, int32_t value_head_size);
+
+  // rows: [num_rows] pointers to head_size elements each. packed: 64-byte aligned.
+  void (*pack_query)(const void *const *rows, int32_t num_rows, int32_t head_size, void *packed);
+
+  // state <- state joined with the scores qk_scale * query . key + bias and the values of one tile.
+  // A score of -inf (also a bias of -inf) counts as no key. A NaN score makes the row NaN.
+  void (*attend)(const AttendArgs &args);
+
+  // out[i] <- round to nearest even(acc[i] * scale), NaN stays NaN.
+  void (*store_row)(const float *acc, float scale, int32_t num_elements, void *out);
+
+  // out[i] <- in[i] as float.
+  void (*load_row)(const void *in, int32_t num_elements, float *out);
+};
+
+struct TileKernels {
+  const char *isa;  // "portable", "avx2", "avx512", "amx", "neon"
+  DTypeKernels float32;
+  DTypeKernels float16;
+  DTypeKernels bfloat16;
+
+  // acc_a[i] <- acc_a[i] * weight_a + acc_b[i] * weight_b. A weight of 0 drops its part: 0 x NaN is not formed.
+  void (*fold_row)(float *acc_a, float weight_a, const float *acc_b, float weight_b, int32_t num_elements);
+};
+
+// The kernels of one dtype. dtype must be a floating one (checked before).
+const DTypeKernels &KernelsFor(const TileKernels &kernels, DType dtype);
+
+// The table in use: the best that this CPU and operating system can run, or the one that the environment variable
+// MINDSPORE_RELAY_ISA names. A name that is unknown or cannot run here yields nullptr and *error tells why.
+const TileKernels *SelectTileKernels(const char **error);
+
+// Table by name, or nullptr when it is not built in or this machine cannot run it. For tests and forced runs.
+const TileKernels *FindTileKernels(const char *isa);
+
+// Makes FindTileKernels(isa) the table of all later calls; false when it is nullptr.
+bool ForceTileKernels(const char *isa);
+
+// Names of the tables that can run here, best first, comma separated. Static storage.
+const char *AvailableIsaList();
+
+}  // namespace mindspore_relay
+
+#endif  // MINDSPORE_RELAY_CPU_TILE_KERNELS_H_
