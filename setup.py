@@ -28,11 +28,10 @@ class CMakeBuild(build_ext):
         build_dir = SOURCE_DIR / "build" / "cmake"
         package_root = SOURCE_DIR if self.inplace else Path(self.build_lib).resolve()
         jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or str(os.cpu_count() or 1)
-        configure = ["cmake", "-S", str(SOURCE_DIR), "-B", str(build_dir)]
-        ninja = shutil.which("ninja")
-        if ninja:
-            # Named on each call: the one of an earlier build environment may be gone.
-            configure += ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"]
+        # --fresh: forgets options and tools of an earlier build, keeps the compiled objects.
+        configure = ["cmake", "--fresh", "-S", str(SOURCE_DIR), "-B", str(build_dir)]
+        if shutil.which("ninja"):
+            configure += ["-G", "Ninja"]
         self._cmake(configure + shlex.split(os.environ.get("CMAKE_ARGS", "")))
         self._cmake(["cmake", "--build", str(build_dir), "--target", "mindspore_relay_ops", "-j", jobs])
         self._cmake(["cmake", "--install", str(build_dir), "--prefix", str(package_root / PACKAGE)])

@@ -36,7 +36,7 @@ def _report():
     """Pairs of label and text, in the order in which they are printed.
 
     Raises:
-        ImportError, RuntimeError: the library cannot be used, with a sentence that says why.
+        ImportError, ValueError: the library cannot be used, with a sentence that says why.
     """
     yield "mindspore_relay", __version__
     yield "python", f"{platform.python_version()}, {platform.machine()}"
@@ -66,7 +66,7 @@ def main(arguments=None):
         else:
             for label, text in _report():
                 print(f"{label:16} {text}")
-    except (ImportError, RuntimeError) as error:
+    except (ImportError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

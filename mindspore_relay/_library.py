@@ -83,7 +83,10 @@ def library():
         getattr(cdll, name).argtypes = []
     cdll.MsRelayGetNumThreads.restype = ctypes.c_int32
     cdll.MsRelayGetNumThreads.argtypes = []
+    cdll.MsRelaySetNumThreads.restype = ctypes.c_int32
     cdll.MsRelaySetNumThreads.argtypes = [ctypes.c_int32]
+    cdll.MsRelaySetIsa.restype = ctypes.c_int32
+    cdll.MsRelaySetIsa.argtypes = [ctypes.c_char_p]
     version = cdll.MsRelayVersion().decode()
     if version != __version__:
         raise ImportError(
@@ -93,21 +96,24 @@ def library():
     return cdll
 
 
-def last_error():
-    """What the last failed call of this thread said; empty when none failed."""
-    return (library().MsRelayLastError() or b"").decode()
+def _check(status):
+    """Raises what a failed call of this thread said."""
+    if status:
+        raise ValueError(library().MsRelayLastError().decode())
 
 
 def isa_name():
-    """Instruction set in use: portable, avx2, avx512, amx or neon. MINDSPORE_RELAY_ISA forces one.
+    """Instruction set in use: portable, avx2, avx512, amx or neon.
+
+    It is the best one that this machine can run, or the one that MINDSPORE_RELAY_ISA names.
 
     Raises:
-        RuntimeError: MINDSPORE_RELAY_ISA names one that this machine cannot run.
+        ValueError: MINDSPORE_RELAY_ISA names one that is unknown or cannot run here.
     """
-    name = library().MsRelayIsaName()
+    name = library().MsRelayIsaName().decode()
     if not name:
-        raise RuntimeError(last_error())
-    return name.decode()
+        raise ValueError(library().MsRelayLastError().decode())
+    return name
 
 
 def available_isas():
@@ -115,20 +121,29 @@ def available_isas():
     return library().MsRelayIsaList().decode().split(",")
 
 
+def set_isa(name):
+    """Chooses the instruction set of all later calls of this process.
+
+    Raises:
+        ValueError: the name is unknown or this machine cannot run it.
+    """
+    _check(library().MsRelaySetIsa(name.encode()))
+
+
 def get_num_threads():
-    """Number of threads that share one operator, the caller included."""
+    """Number of threads that share one operator's work, the caller's included."""
     return library().MsRelayGetNumThreads()
 
 
 def set_num_threads(num_threads):
-    """Sets the number of threads, the caller included, for all later calls. Results do not depend on it.
+    """Sets the number of threads that share one operator's work. Results do not depend on it.
 
-    MINDSPORE_RELAY_NUM_THREADS sets it at the start; without it, it is the number of processors that
-    the process may use.
+    At the start it is MINDSPORE_RELAY_NUM_THREADS, or the number of processors this process may use.
 
     Args:
-        num_threads: int, at least 1.
+        num_threads: int, 1 to 1024, the caller's thread included.
+
+    Raises:
+        ValueError: num_threads is out of range.
     """
-    if num_threads < 1:
-        raise ValueError(f"set_num_threads: num_threads must be at least 1, got {num_threads}")
-    library().MsRelaySetNumThreads(num_threads)
+    _check(library().MsRelaySetNumThreads(num_threads))
