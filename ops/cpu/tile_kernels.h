@@ -109,7 +109,8 @@ struct TileKernels {
   DTypeKernels float16;
   DTypeKernels bfloat16;
 
-  // acc_a[i] <- acc_a[i] * weight_a + acc_b[i] * weight_b. A weight of 0 drops its part: 0 x NaN is not formed.
+  // acc_a[i] <- acc_a[i] * weight_a + acc_b[i] * weight_b, also for weights of 0: a NaN of a visible value stays.
+  // Weights (1, 0) with acc_b = 0 leave acc_a as it is, and (0, 1) with acc_a = 0 make it acc_b, to the bit.
   void (*fold_row)(float *acc_a, float weight_a, const float *acc_b, float weight_b, int32_t num_elements);
 };
 

@@ -1,0 +1,180 @@
+// Copyright 2026 The mindspore_relay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cpu/threads.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+namespace mindspore_relay {
+namespace {
+
+// How long a worker looks for the next job before it sleeps. Bridges the gap between two phases of one operator (a few
+// microseconds) without the cost of a wake-up (30 to 60 us); short enough not to take time from a framework's threads.
+constexpr std::chrono::microseconds kSpinTime(20);
+
+int32_t CountUsableCpus() {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0) return std::max(1, CPU_COUNT(&cpus));
+  return std::max(1, static_cast<int32_t>(std::thread::hardware_concurrency()));
+}
+
+int32_t DefaultNumThreads() {
+  if (const char *text = std::getenv("MINDSPORE_RELAY_NUM_THREADS")) {
+    char *end = nullptr;
+    const long value = std::strtol(text, &end, 10);
+    if (end != text && *end == '\0' && value >= 1 && value <= kMaxThreads) return static_cast<int32_t>(value);
+  }
+  return std::min(CountUsableCpus(), kMaxThreads);
+}
+
+std::atomic<int32_t> &NumThreadsSetting() {
+  static std::atomic<int32_t> num_threads{DefaultNumThreads()};
+  return num_threads;
+}
+
+class Pool {
+ public:
+  // False, with nothing done, when another thread's job is running.
+  bool TryRun(int64_t num_tasks, int32_t num_threads, TaskFunction task, void *context) {
+    std::unique_lock<std::mutex> job_lock(job_mutex_, std::try_to_lock);
+    if (!job_lock.owns_lock()) return false;
+    const int32_t num_workers = EnsureWorkers(num_threads - 1);
+    next_task_.store(0, std::memory_order_relaxed);
+    num_tasks_ = num_tasks;
+    task_ = task;
+    context_ = context;
+    num_active_.store(num_workers, std::memory_order_relaxed);
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      num_wanted_ = num_workers;
+      generation_.fetch_add(1, std::memory_order_release);
+    }
+    wake_.notify_all();
+    RunTasks(0);
+    WaitForWorkers();
+    return true;
+  }
+
+ private:
+  // Starts missing workers; returns how many of the wanted ones exist (a system without threads to give is no error).
+  int32_t EnsureWorkers(int32_t wanted) {
+    while (num_started_ < wanted) {
+      try {
+        std::thread(&Pool::WorkerLoop, this, num_started_ + 1, generation_.load()).detach();
+      } catch (const std::system_error &) {
+        break;
+      }
+      ++num_started_;
+    }
+    return std::min(wanted, num_started_);
+  }
+
+  void RunTasks(int32_t worker) {
+    for (;;) {
+      const int64_t index = next_task_.fetch_add(1, std::memory_order_relaxed);
+      if (index >= num_tasks_) return;
+      task_(context_, index, worker);
+    }
+  }
+
+  void WaitForWorkers() {
+    const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
+    while (num_active_.load(std::memory_order_acquire) > 0) {
+      if (std::chrono::steady_clock::now() < deadline) continue;
+      std::unique_lock<std::mutex> lock(mutex_);
+      done_.wait(lock, [this] { return num_active_.load(std::memory_order_acquire) == 0; });
+    }
+  }
+
+  // Waits for a generation other than `seen`: looks for kSpinTime, then sleeps.
+  uint64_t WaitForJob(uint64_t seen) {
+    const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
+    do {
+      const uint64_t generation = generation_.load(std::memory_order_acquire);
+      if (generation != seen) return generation;
+    } while (std::chrono::steady_clock::now() < deadline);
+    std::unique_lock<std::mutex> lock(mutex_);
+    wake_.wait(lock, [&] { return generation_.load(std::memory_order_acquire) != seen; });
+    return generation_.load(std::memory_order_acquire);
+  }
+
+  void WorkerLoop(int32_t worker, uint64_t seen) {
+    for (;;) {
+      seen = WaitForJob(seen);
+      {
+        // num_wanted_ belongs to the generation just seen: it only changes when all wanted workers are done.
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (worker > num_wanted_) continue;
+      }
+      RunTasks(worker);
+      if (num_active_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        done_.notify_one();
+      }
+    }
+  }
+
+  std::mutex job_mutex_;  // held by the caller whose job runs
+  int32_t num_started_ = 0;
+
+  std::mutex mutex_;  // for the two condition variables and num_wanted_
+  std::condition_variable wake_;
+  std::condition_variable done_;
+  int32_t num_wanted_ = 0;
+  std::atomic<uint64_t> generation_{0};
+  std::atomic<int32_t> num_active_{0};
+
+  std::atomic<int64_t> next_task_{0};
+  int64_t num_tasks_ = 0;
+  TaskFunction task_ = nullptr;
+  void *context_ = nullptr;
+};
+
+// Never destroyed: workers may outlive static destructors. After a fork the child has no workers, and mutexes of the
+// parent's pool may be locked for ever, so the child begins with a new pool.
+std::atomic<Pool *> global_pool{nullptr};
+
+Pool *GetPool() {
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { global_pool.store(nullptr, std::memory_order_release); });
+  (void)registered;
+  Pool *pool = global_pool.load(std::memory_order_acquire);
+  if (pool != nullptr) return pool;
+  Pool *created = new (std::nothrow) Pool();
+  if (created == nullptr) return nullptr;
+  if (global_pool.compare_exchange_strong(pool, created)) return created;
+  delete created;
+  return pool;
+}
+
+}  // namespace
+
+int32_t GetNumThreads() { return NumThreadsSetting().load(std::memory_order_relaxed); }
+
+bool SetNumThreads(int32_t num_threads) {
+  if (num_threads < 1 || num_threads > kMaxThreads) return false;
+  NumThreadsSetting().store(num_threads, std::memory_order_relaxed);
+  return true;
+}
+
+void ParallelFor(int64_t num_tasks, int32_t max_threads, TaskFunction task, void *context) {
+  const int64_t num_threads = std::min<int64_t>({num_tasks, max_threads, kMaxThreads});
+  if (num_threads > 1) {
+    Pool *pool = GetPool();
+    if (pool != nullptr && pool->TryRun(num_tasks, static_cast<int32_t>(num_threads), task, context)) return;
+  }
+  for (int64_t index = 0; index < num_tasks; ++index) task(context, index, 0);
+}
+
+}  // namespace mindspore_relay
