@@ -1,6 +1,6 @@
 # Copyright 2026 The mindspore_relay Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the C++ library with CMake and puts it into the package; everything else is in pyproject.toml.
+"""Builds the C++ library with CMake, into the package. All the rest is in pyproject.toml.
 
 Environment:
     CMAKE_ARGS: more arguments for the configure step, for example "-DCMAKE_BUILD_TYPE=Debug".
@@ -33,7 +33,9 @@ class CMakeBuild(build_ext):
         if shutil.which("ninja"):
             configure += ["-G", "Ninja"]
         self._cmake(configure + shlex.split(os.environ.get("CMAKE_ARGS", "")))
-        self._cmake(["cmake", "--build", str(build_dir), "--target", "mindspore_relay_ops", "-j", jobs])
+        self._cmake(
+            ["cmake", "--build", str(build_dir), "--target", "mindspore_relay_ops", "-j", jobs]
+        )
         self._cmake(["cmake", "--install", str(build_dir), "--prefix", str(package_root / PACKAGE)])
 
     def _cmake(self, command):
@@ -41,7 +43,9 @@ class CMakeBuild(build_ext):
         try:
             subprocess.run(command, check=True)
         except FileNotFoundError:
-            raise SystemExit("mindspore_relay: cmake not found; install it with: pip install cmake") from None
+            raise SystemExit(
+                "mindspore_relay: cmake not found; install it with: pip install cmake"
+            ) from None
         except subprocess.CalledProcessError as error:
             raise SystemExit(f"mindspore_relay: {shlex.join(command)} failed, see above") from error
 

@@ -24,7 +24,7 @@ def _version_of(distribution):
 
 
 def _cann_line():
-    """Folder of CANN, or where it was looked for. MindSpore is not asked: it would start the device."""
+    """Folder of CANN, or where it was looked for. Asking MindSpore would start the device."""
     candidates = [os.environ[name] for name in CANN_VARIABLES if os.environ.get(name)]
     for folder in [*candidates, CANN_DEFAULT_DIR]:
         if Path(folder).is_dir():
@@ -44,7 +44,10 @@ def _report():
         yield distribution, _version_of(distribution)
     yield "CANN", _cann_line()
     yield "library", str(_library.library_path())
-    yield "instruction set", f"{_library.isa_name()} (can run here: {', '.join(_library.available_isas())})"
+    yield (
+        "instruction set",
+        f"{_library.isa_name()} (can run here: {', '.join(_library.available_isas())})",
+    )
     yield "threads", str(_library.get_num_threads())
 
 
@@ -54,9 +57,13 @@ def main(arguments=None):
         prog="python -m mindspore_relay",
         description="Without options: versions, library, instruction set, threads.",
     )
-    parser.add_argument("--cflags", action="store_true", help="options for compiling against the C interface")
+    parser.add_argument(
+        "--cflags", action="store_true", help="options for compiling against the C interface"
+    )
     parser.add_argument("--libs", action="store_true", help="options for linking with the library")
-    parser.add_argument("--cmake-dir", action="store_true", help="folder for CMake's mindspore_relay_DIR")
+    parser.add_argument(
+        "--cmake-dir", action="store_true", help="folder for CMake's mindspore_relay_DIR"
+    )
     options = parser.parse_args(arguments)
     try:
         if options.cmake_dir:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds libmindspore_relay.so, loads it once, and wraps its general functions.
 
-The library is plain C and knows nothing of MindSpore. ops.Custom opens it again by its path and closes
-it when a compiled net is collected; the handle kept here keeps its threads alive.
+The library is plain C and knows nothing of MindSpore. ops.Custom opens it again by its path and
+closes it when a compiled net is collected; the handle kept here keeps its threads alive.
 """
 
 import ctypes
@@ -47,13 +47,19 @@ def library_path():
     path = PACKAGE_DIR / "lib" / LIBRARY_NAME
     others = [other for other in _copies_on_path() if other != PACKAGE_DIR]
     if not path.is_file():
-        hint = f"run from outside {PACKAGE_DIR.parent} to use the copy in {others[0]}, or " if others else ""
+        hint = (
+            f"run from outside {PACKAGE_DIR.parent} to use the copy in {others[0]}, or "
+            if others
+            else ""
+        )
         raise ImportError(
-            f"mindspore_relay: {path} is missing; {hint}install the package with: pip install {PACKAGE_DIR.parent}"
+            f"mindspore_relay: {path} is missing; {hint}install the package with: "
+            f"pip install {PACKAGE_DIR.parent}"
         )
     if others:
         raise ImportError(
-            f"mindspore_relay: two copies on sys.path, {PACKAGE_DIR} (imported) and {others[0]}; remove one"
+            f"mindspore_relay: two copies on sys.path, {PACKAGE_DIR} (imported) and {others[0]}; "
+            "remove one"
         )
     return path
 
@@ -138,7 +144,8 @@ def get_num_threads():
 def set_num_threads(num_threads):
     """Sets the number of threads that share one operator's work. Results do not depend on it.
 
-    At the start it is MINDSPORE_RELAY_NUM_THREADS, or the number of processors this process may use.
+    At the start it is MINDSPORE_RELAY_NUM_THREADS, or the number of processors that this process
+    may use.
 
     Args:
         num_threads: int, 1 to 1024, the caller's thread included.

@@ -71,17 +71,17 @@ build_ascend() {
   cmake --install "$ROOT/build/ascend" --prefix "$ROOT/dist/ascend"
 }
 
-missing="$(missing_of_cann)"
+lacking="$(missing_of_cann)"
 case "$device" in
   cpu) build_wheel ;;
   ascend)
-    [ -z "$missing" ] || die "cannot build for Ascend: $missing"
+    [ -z "$lacking" ] || die "cannot build for Ascend: $lacking"
     ensure_tools
     ensure_venv
     build_ascend
     ;;
   all)
     build_wheel
-    if [ -z "$missing" ]; then build_ascend; else say "only the CPU wheel was built: $missing"; fi
+    if [ -z "$lacking" ]; then build_ascend; else say "only the CPU wheel was built: $lacking"; fi
     ;;
 esac
