@@ -11,8 +11,7 @@ import importlib
 __version__ = "0.1.0"
 
 # Public name -> module that defines it.
-_MODULE_OF = {
-}
+_MODULE_OF = {}
 
 __all__ = ["__version__", *sorted(_MODULE_OF)]
 
