@@ -1,0 +1,60 @@
+// Copyright 2026 The mindspore_relay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Shape and type inference for ops.Custom.
+//
+// MindSpore hands an infer function the shapes of the tensors alone: no scalar, no None, and not even how many shapes
+// there are. What the shapes of the outputs depend on besides (head_num, the number of tensors in a list) travels as the
+// dimensions of the shape carrier, an empty tensor that is parameter 0 of each operator that needs it:
+//   [0, head_num]                                                     prefix_encoder
+//   [0, head_num, num key, num value, num key_share, num value_share] relay_attention
+//
+// An unknown dimension is -1; a tensor of unknown rank has the one dimension -2. Inference never judges: shapes that
+// break a rule yield some shape, and the checks that run before the kernel, the only copy of the rules, name the mistake.
+#ifndef MINDSPORE_RELAY_AOT_INFER_H_
+#define MINDSPORE_RELAY_AOT_INFER_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace mindspore_relay::aot {
+
+using Shape = std::vector<int64_t>;
+
+constexpr int64_t kUnknownDim = -1;
+constexpr int64_t kUnknownRank = -2;
+
+// Dimensions of the shape carrier.
+enum CarriedDim : int {
+  kCarriedHeadNum = 1,
+  kCarriedKeys = 2,
+  kCarriedValues = 3,
+  kCarriedKeyShares = 4,
+  kCarriedValueShares = 5,
+};
+
+// Type ids of MindSpore, the same in all versions from 2.7.
+constexpr int kInt32TypeId = 34;
+constexpr int kFloat32TypeId = 43;
+
+// The shapes that MindSpore hands to an infer function.
+struct InputShapes {
+  const int *ranks;
+  int64_t *const *shapes;
+
+  Shape Get(int64_t index) const { return Shape(shapes[index], shapes[index] + ranks[index]); }
+  int64_t CarriedDim(int dim) const { return shapes[0][dim]; }
+};
+
+bool IsRankKnown(const Shape &shape);
+
+// The query's shape with the value's head size: last dimension * value's last dimension / key's last dimension, which
+// holds for [.., head_num * head_size] and [.., head_num, head_size] alike, as key and value have one layout.
+Shape InferAttentionOutput(const Shape &query, const Shape &key, const Shape &value);
+
+// [nTokens, head_num].
+Shape InferLse(const Shape &query, int64_t head_num);
+
+}  // namespace mindspore_relay::aot
+
+#endif  // MINDSPORE_RELAY_AOT_INFER_H_
