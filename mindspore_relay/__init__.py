@@ -11,7 +11,21 @@ import importlib
 __version__ = "0.1.0"
 
 # Public name -> module that defines it.
-_MODULE_OF = {}
+_MODULE_OF = {
+    "MaskType": "masks",
+    "OutOfBlocksError": "paged_cache",
+    "PagedKVCache": "paged_cache",
+    "alibi_slopes": "masks",
+    "find_shared_groups": "shared_groups",
+    "get_num_threads": "_library",
+    "make_alibi_mask": "masks",
+    "make_alibi_mask_128": "masks",
+    "merge_attention_states": "operators",
+    "prefix_encoder": "operators",
+    "relay_attention": "operators",
+    "reshape_and_cache": "operators",
+    "set_num_threads": "_library",
+}
 
 __all__ = ["__version__", *sorted(_MODULE_OF)]
 
