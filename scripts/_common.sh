@@ -65,6 +65,9 @@ run_once() {
 install_package() {
   local extras="$1"
   run_once "requirements-$extras" install_requirements "$extras"
+  # An editable install, or none, in place of the wheel: the mark does not count.
+  compgen -G "$VENV/lib/python3*/site-packages/mindspore_relay/lib/*.so" >/dev/null ||
+    rm -f "$VENV/.mindspore_relay-package"
   run_once package build_and_install "$(source_checksum)"
 }
 
