@@ -1,0 +1,249 @@
+# Copyright 2026 The mindspore_relay Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The Llama as Cells: RMSNorm, RoPE, grouped-query attention over a paged cache, SwiGLU.
+
+Activations are float32, because MindSpore's float16 MatMul on the CPU is several times slower. The cache
+may be float16 or bfloat16: query, key and value are rounded to its type right at the operators.
+
+`DecodeStep` and `Prefill` are two graphs over the same Parameters; what they share is in `LlamaLayer` and
+`LlamaModel`, what differs is the attention operator and how rows find their blocks.
+"""
+
+import mindspore as ms
+import numpy as np
+from mindspore import Parameter, Tensor, nn, ops
+
+from mindspore_relay import MaskType, prefix_encoder, relay_attention, reshape_and_cache
+from mindspore_relay.llama.weights import LayerWeights, LlamaConfig, LlamaWeights
+
+
+def _parameter(array: np.ndarray, name: str) -> Parameter:
+    return Parameter(Tensor.from_numpy(array), name=name, requires_grad=False)
+
+
+class RMSNorm(nn.Cell):
+    """x * rsqrt(mean(x^2) + eps) * weight, over the last axis of (rows, hidden_size)."""
+
+    def __init__(self, weight: np.ndarray, eps: float, name: str):
+        super().__init__(auto_prefix=False)
+        self.weight = _parameter(weight, name)
+        self.eps = eps
+        self.mean = ops.ReduceMean(keep_dims=True)
+
+    def construct(self, x):
+        return x * ops.rsqrt(self.mean(x * x, -1) + self.eps) * self.weight
+
+
+class LlamaLayer(nn.Cell):
+    """One decoder layer without its attention operator: what comes before it and what follows.
+
+    Args:
+        weights: the layer's matrices.
+        config: sizes.
+        index: number of the layer, for the Parameters' names.
+    """
+
+    def __init__(self, weights: LayerWeights, config: LlamaConfig, index: int):
+        super().__init__(auto_prefix=False)
+        name = f"layers.{index}"
+        self.attn_norm = RMSNorm(weights.attn_norm, config.rms_norm_eps, f"{name}.attn_norm")
+        self.qkv = _parameter(weights.qkv, f"{name}.qkv")
+        self.attn_output = _parameter(weights.attn_output, f"{name}.attn_output")
+        self.ffn_norm = RMSNorm(weights.ffn_norm, config.rms_norm_eps, f"{name}.ffn_norm")
+        self.gate_up = _parameter(weights.gate_up, f"{name}.gate_up")
+        self.down = _parameter(weights.down, f"{name}.down")
+        self.matmul = ops.MatMul()
+        self.split_gate_up = ops.Split(axis=1, output_num=2)
+        self.split_halves = ops.Split(axis=2, output_num=2)
+        self.concat_halves = ops.Concat(axis=2)
+        self.head_size = config.head_size
+        self.num_heads = config.head_num + 2 * config.kv_head_num
+        self.head_num = config.head_num
+        self.value_begin = config.head_num + config.kv_head_num
+
+    def project(self, x, cos, sin):
+        """Query, key and value of each row, rotated to its position.
+
+        Args:
+            x: (rows, hidden_size), float32.
+            cos, sin: (rows, 1, head_size / 2), float32.
+
+        Returns:
+            query (rows, head_num, head_size), key and value (rows, kv_head_num, head_size), float32.
+        """
+        heads = self.matmul(self.attn_norm(x), self.qkv).reshape(-1, self.num_heads, self.head_size)
+        # Query and key heads lie side by side: both are rotated at once.
+        first, second = self.split_halves(heads[:, : self.value_begin])
+        rotated = self.concat_halves((first * cos - second * sin, second * cos + first * sin))
+        return rotated[:, : self.head_num], rotated[:, self.head_num :], heads[:, self.value_begin :]
+
+    def finish(self, x, attention):
+        """Add attention (rows, head_num * head_size) and the feed-forward part to x (rows, hidden_size)."""
+        x = x + self.matmul(attention, self.attn_output)
+        gate, up = self.split_gate_up(self.matmul(self.ffn_norm(x), self.gate_up))
+        return x + self.matmul(ops.silu(gate) * up, self.down)
+
+
+class LlamaModel(nn.Cell):
+    """Parameters and everything but attention.
+
+    Args:
+        config: sizes.
+        weights: float32 arrays; the Parameters alias them.
+    """
+
+    def __init__(self, config: LlamaConfig, weights: LlamaWeights):
+        super().__init__(auto_prefix=False)
+        self.layers = nn.CellList(
+            [LlamaLayer(layer, config, i) for i, layer in enumerate(weights.layers)], auto_prefix=False
+        )
+        self.embedding = _parameter(weights.embedding, "embedding")
+        is_tied = weights.output is weights.embedding
+        self.output = self.embedding if is_tied else _parameter(weights.output, "output")
+        self.output_norm = RMSNorm(weights.output_norm, config.rms_norm_eps, "output_norm")
+        angles = np.outer(np.arange(config.max_positions), _rotary_frequencies(config))
+        self.cos = _parameter(np.cos(angles).astype(np.float32)[:, None, :], "rope_cos")
+        self.sin = _parameter(np.sin(angles).astype(np.float32)[:, None, :], "rope_sin")
+        # Rows of the embedding are tokens, so the output matrix is its transpose.
+        self.matmul_transposed = ops.MatMul(transpose_b=True)
+
+    def begin(self, token_ids, positions):
+        """(rows,), int32 each -> x (rows, hidden_size), cos and sin (rows, 1, head_size / 2)."""
+        return (
+            ops.gather(self.embedding, token_ids, 0),
+            ops.gather(self.cos, positions, 0),
+            ops.gather(self.sin, positions, 0),
+        )
+
+    def logits(self, x):
+        """(rows, hidden_size) -> (rows, vocab_size), float32."""
+        return self.matmul_transposed(self.output_norm(x), self.output)
+
+
+def _rotary_frequencies(config: LlamaConfig) -> np.ndarray:
+    """(head_size / 2,), float64: theta^(-2i / head_size), radians per position."""
+    return config.rope_theta ** (-np.arange(0, config.head_size, 2) / config.head_size)
+
+
+class _CachedGraph(nn.Cell):
+    """A graph over the model and the paged caches of all layers."""
+
+    def __init__(self, model: LlamaModel, config: LlamaConfig, key_caches, value_caches):
+        super().__init__(auto_prefix=False)
+        self.model = model
+        self.key_caches = ms.ParameterTuple(key_caches)
+        self.value_caches = ms.ParameterTuple(value_caches)
+        self.cache_dtype = key_caches[0].dtype
+        self.num_layers = config.num_layers
+        self.head_num = config.head_num
+        self.kv_head_num = config.kv_head_num
+        self.hidden_size = config.head_num * config.head_size
+        self.qk_scale = config.head_size**-0.5
+
+
+class _DecodeGraph(_CachedGraph):
+    """What a decode step and its probe have in common."""
+
+    def attend(self, layer, query, inputs):
+        """Attention of one layer's queries (batch, head_num, head_size), float32; same type returned, rank 2.
+
+        inputs: seq_len, kv_seq_len, kv_share_map, kv_share_len, block_tables, share_block_tables.
+        """
+        seq_len, kv_seq_len, kv_share_map, kv_share_len, block_tables, share_block_tables = inputs
+        attention = relay_attention(
+            ops.cast(query, self.cache_dtype).reshape(-1, self.hidden_size),
+            self.key_caches[layer],
+            self.value_caches[layer],
+            None,
+            None,
+            None,
+            seq_len,
+            kv_seq_len,
+            kv_share_map,
+            kv_share_len,
+            head_num=self.head_num,
+            kv_head_num=self.kv_head_num,
+            qk_scale=self.qk_scale,
+            block_tables=block_tables,
+            share_block_tables=share_block_tables,
+        )
+        return ops.cast(attention, ms.float32)
+
+
+class DecodeStep(_DecodeGraph):
+    """One token of every request in the batch; compiled once per batch capacity.
+
+    A place without a request has slot -1, kv_seq_len 0 and kv_share_map -1; its outputs mean nothing.
+    """
+
+    def construct(self, token_ids, positions, slot_mapping, *inputs):
+        """Write the tokens' keys and values, attend, predict.
+
+        Args:
+            token_ids, positions, slot_mapping: (batch,), int32.
+            inputs: seq_len, kv_seq_len, kv_share_map: (batch,), int32;
+                kv_share_len: (num_groups,), int32;
+                block_tables: (batch, max_blocks), int32, blocks after the shared ones;
+                share_block_tables: (num_groups, max_blocks), int32.
+
+        Returns:
+            logits (batch, vocab_size), float32.
+        """
+        x, cos, sin = self.model.begin(token_ids, positions)
+        for i in range(self.num_layers):
+            layer = self.model.layers[i]
+            query, key, value = layer.project(x, cos, sin)
+            reshape_and_cache(key, value, self.key_caches[i], self.value_caches[i], slot_mapping)
+            x = layer.finish(x, self.attend(i, query, inputs))
+        return self.model.logits(x)
+
+
+class AttentionProbe(_DecodeGraph):
+    """Only the attention of a decode step, all layers, on caches that are filled already: for timing."""
+
+    def construct(self, query, *inputs):
+        """query: (batch, head_num, head_size), float32, used in every layer; inputs as in DecodeStep."""
+        outputs = ()
+        for i in range(self.num_layers):
+            outputs = (*outputs, self.attend(i, query, inputs))
+        return outputs
+
+
+class Prefill(_CachedGraph):
+    """Tokens of several requests, packed, on top of what the cache already holds of each."""
+
+    def construct(
+        self, token_ids, positions, slot_mapping, seq_len, kv_seq_len, block_tables, last_rows
+    ):
+        """Write the tokens' keys and values, attend causally, predict after the last token of each request.
+
+        Args:
+            token_ids, positions, slot_mapping: (num_tokens,), int32, packed in the order of the requests.
+            seq_len, kv_seq_len: (batch,), int32: new tokens, and cached plus new tokens, of each request.
+            block_tables: (batch, max_blocks), int32, all blocks of each request.
+            last_rows: (batch,), int32: row of each request's last token.
+
+        Returns:
+            logits (batch, vocab_size), float32.
+        """
+        x, cos, sin = self.model.begin(token_ids, positions)
+        for i in range(self.num_layers):
+            layer = self.model.layers[i]
+            query, key, value = layer.project(x, cos, sin)
+            reshape_and_cache(key, value, self.key_caches[i], self.value_caches[i], slot_mapping)
+            attention = prefix_encoder(
+                ops.cast(query, self.cache_dtype).reshape(-1, self.hidden_size),
+                self.key_caches[i],
+                self.value_caches[i],
+                block_tables,
+                None,
+                seq_len,
+                kv_seq_len,
+                None,
+                mask_type=MaskType.CAUSAL,
+                head_num=self.head_num,
+                kv_head_num=self.kv_head_num,
+                qk_scale=self.qk_scale,
+            )
+            x = layer.finish(x, ops.cast(attention, ms.float32))
+        return self.model.logits(ops.gather(x, last_rows, 0))
