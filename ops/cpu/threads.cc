@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 
@@ -98,23 +99,23 @@ class Pool {
   }
 
   // Waits for a generation other than `seen`: looks for kSpinTime, then sleeps.
-  uint64_t WaitForJob(uint64_t seen) {
+  void WaitForJob(uint64_t seen) {
     const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
     do {
-      const uint64_t generation = generation_.load(std::memory_order_acquire);
-      if (generation != seen) return generation;
+      if (generation_.load(std::memory_order_acquire) != seen) return;
     } while (std::chrono::steady_clock::now() < deadline);
     std::unique_lock<std::mutex> lock(mutex_);
     wake_.wait(lock, [&] { return generation_.load(std::memory_order_acquire) != seen; });
-    return generation_.load(std::memory_order_acquire);
   }
 
   void WorkerLoop(int32_t worker, uint64_t seen) {
     for (;;) {
-      seen = WaitForJob(seen);
+      WaitForJob(seen);
       {
-        // num_wanted_ belongs to the generation just seen: it only changes when all wanted workers are done.
+        // Both are read under the lock that published them: a worker that was not wanted, and comes late, must not take
+        // a newer job's num_wanted_ for an older generation and then run that job twice.
         std::lock_guard<std::mutex> lock(mutex_);
+        seen = generation_.load(std::memory_order_acquire);
         if (worker > num_wanted_) continue;
       }
       RunTasks(worker);

@@ -159,7 +159,8 @@ MS_RELAY_API MsRelayStatus MsRelayOperationGetPath(const MsRelayOperation *op, i
  *   kv_head_num   0 means head_num
  *   attn_out      query's shape with value's head size, in query's dtype
  * Query row i of a request is at position p = kv_seq_len - seq_len + i and sees the keys j <= p.
- * On failure *op stays as it was, *workspace_bytes is 0. context may be NULL: defaults. */
+ * On failure *workspace_bytes is 0; a NULL *op stays NULL, an existing operation stays but has nothing planned.
+ * context may be NULL: defaults. */
 MS_RELAY_API MsRelayStatus MsRelayPrefixEncoderGetWorkspaceSize(
     const MsRelayTensor *query, const MsRelayTensor *key, const MsRelayTensor *value, const MsRelayTensor *block_tables,
     const MsRelayTensor *mask, const MsRelayTensor *seq_len, const MsRelayTensor *kv_seq_len, const MsRelayTensor *slopes,
@@ -184,7 +185,8 @@ MS_RELAY_API MsRelayStatus MsRelayPrefixEncoder(void *workspace, uint64_t worksp
  *   kv_share_len  int32 [num_groups]: keys of each group; NULL without groups
  *   mask_type     MS_RELAY_MASK_UNDEFINED
  *   attn_out      query's shape with value's head size, in query's dtype
- * On failure *op stays as it was, *workspace_bytes is 0. context may be NULL: defaults. */
+ * On failure *workspace_bytes is 0; a NULL *op stays NULL, an existing operation stays but has nothing planned.
+ * context may be NULL: defaults. */
 MS_RELAY_API MsRelayStatus MsRelayAttentionGetWorkspaceSize(
     const MsRelayTensor *query, const MsRelayTensorList *key, const MsRelayTensorList *value,
     const MsRelayTensorList *key_share, const MsRelayTensorList *value_share, const MsRelayTensor *attention_mask,

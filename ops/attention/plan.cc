@@ -1,0 +1,292 @@
+// Copyright 2026 The mindspore_relay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "attention/plan.h"
+
+#include <algorithm>
+
+#include "attention/work_sizes.h"
+#include "common/int_math.h"
+
+namespace mindspore_relay {
+namespace {
+
+constexpr int64_t kAlignBytes = 64;
+
+int64_t NumSpans(const Unit &unit) { return CeilDiv(unit.num_keys, kSpanKeys); }
+
+// Work of a unit over all kv heads, in rows attending one key.
+int64_t UnitCost(const Plan &plan, const Unit &unit) {
+  return unit.num_keys * (RowsPerKvHead(plan, unit) + kTileRowsOverhead) * plan.heads.kv_head_num;
+}
+
+int64_t TotalCost(const Plan &plan) {
+  int64_t total = 0;
+  for (const Unit &unit : plan.units) total += UnitCost(plan, unit);
+  return total;
+}
+
+void ResetPlan(const HeadParams &heads, const RowTensors &rows, const TileKernels &kernels, Plan *plan) {
+  plan->heads = heads;
+  plan->rows = rows;
+  plan->bias = BiasParams();
+  plan->kernels = &kernels;
+  plan->dtype_kernels = &KernelsFor(kernels, heads.dtype);
+  plan->acc_stride = RoundUp(heads.value_head_size, kAccumulatorPad);
+  plan->units.clear();
+  plan->partial_pieces.clear();
+  plan->final_pieces.clear();
+  plan->members.clear();
+  plan->member_begin.clear();
+  plan->group_path.clear();
+  plan->prior_unit.clear();
+  plan->prior_member.clear();
+  plan->slots_bytes = 0;
+}
+
+// How the kv heads and spans of a unit are cut.
+struct Cut {
+  int32_t heads;      // kv heads per piece
+  bool is_per_span;   // each span is a piece with a slot of its own
+};
+
+// Kv heads whose state fits the budget together. All of them when rows are few: a token's heads lie side by side in
+// memory, and reading them in order is what DRAM likes best.
+int32_t HeadsThatFit(const Plan &plan, const Unit &unit) {
+  const int64_t state_bytes = RowsPerKvHead(plan, unit) * plan.acc_stride * static_cast<int64_t>(sizeof(float));
+  const int64_t fitting = kStateBudgetBytes / std::max<int64_t>(1, state_bytes);
+  return static_cast<int32_t>(std::clamp<int64_t>(fitting, 1, plan.heads.kv_head_num));
+}
+
+// pieces: how many the unit should be cut into to be a fair share of the work. prefer_spans: whether to cut by spans
+// before heads (partial results are small, or needed anyway).
+Cut ChooseCut(const Plan &plan, const Unit &unit, int64_t pieces, bool prefer_spans) {
+  const int32_t kv_heads = plan.heads.kv_head_num;
+  const int32_t fitting = HeadsThatFit(plan, unit);
+  const int64_t num_spans = NumSpans(unit);
+  if (CeilDiv(kv_heads, fitting) >= pieces) return {fitting, false};
+  if (!prefer_spans && (kv_heads >= pieces || num_spans <= 1)) {
+    return {static_cast<int32_t>(std::max<int64_t>(1, kv_heads / pieces)), false};
+  }
+  const int64_t head_pieces = CeilDiv(pieces, std::max<int64_t>(1, num_spans));
+  const int32_t heads = static_cast<int32_t>(std::max<int64_t>(1, kv_heads / head_pieces));
+  return {std::min(fitting, heads), num_spans > 1};
+}
+
+// Gives the unit slots and the pieces that fill them.
+void AddPartialPieces(const Cut &cut, int32_t unit_index, Plan *plan) {
+  Unit &unit = plan->units[unit_index];
+  const int64_t num_spans = NumSpans(unit);
+  unit.num_slots = static_cast<int32_t>(cut.is_per_span ? num_spans : 1);
+  unit.slots_offset_bytes = plan->slots_bytes;
+  plan->slots_bytes += unit.num_slots * MakeSlotLayout(*plan, unit).bytes;
+  const int64_t spans_per_piece = cut.is_per_span ? 1 : num_spans;
+  for (int32_t slot = 0; slot < unit.num_slots; ++slot) {
+    for (int32_t head = 0; head < plan->heads.kv_head_num; head += cut.heads) {
+      const int32_t head_end = std::min(head + cut.heads, plan->heads.kv_head_num);
+      const int64_t span = slot * spans_per_piece;
+      plan->partial_pieces.push_back({unit_index, slot, head, head_end, span, span + spans_per_piece});
+    }
+  }
+}
+
+void AddFinalPieces(int32_t heads_per_piece, FinalPiece piece, Plan *plan) {
+  for (int32_t head = 0; head < plan->heads.kv_head_num; head += heads_per_piece) {
+    piece.head_begin = head;
+    piece.head_end = std::min(head + heads_per_piece, plan->heads.kv_head_num);
+    plan->final_pieces.push_back(piece);
+  }
+}
+
+// Offsets of the scratch arrays for pieces of at most max_heads kv heads and max_rows rows each, and at most
+// max_head_rows of both together.
+ScratchLayout MakeScratchLayout(const Plan &plan, int64_t max_heads, int64_t max_rows, int64_t max_head_rows) {
+  ScratchLayout layout;
+  int64_t end = 0;
+  const auto take = [&end](int64_t bytes) {
+    const int64_t offset = end;
+    end += RoundUp(bytes, kAlignBytes);
+    return offset;
+  };
+  const int64_t float_bytes = static_cast<int64_t>(sizeof(float));
+  // packed_query_bytes rounds up per head.
+  layout.packed_query = take(max_heads * plan.dtype_kernels->packed_query_bytes(static_cast<int32_t>(max_rows),
+                                                                                plan.heads.head_size));
+  layout.total_acc = take(max_head_rows * plan.acc_stride * float_bytes);
+  layout.total_max = take(max_head_rows * float_bytes);
+  layout.total_sum = take(max_head_rows * float_bytes);
+  layout.span_acc = take(max_head_rows * plan.acc_stride * float_bytes);
+  layout.span_max = take(max_head_rows * float_bytes);
+  layout.span_sum = take(max_head_rows * float_bytes);
+  layout.row_pointers = take(max_rows * static_cast<int64_t>(sizeof(void *)));
+  layout.visible_keys = take(max_rows * static_cast<int64_t>(sizeof(int32_t)));
+  layout.slope = take(max_head_rows * float_bytes);
+  layout.distance = take(max_rows * float_bytes);
+  layout.kernels = take(plan.dtype_kernels->scratch_bytes(plan.heads.head_size, plan.heads.value_head_size));
+  layout.bytes = end;
+  return layout;
+}
+
+// Workers, scratch and the order of phase 2, once all pieces are known.
+void FinishPlan(int64_t total_cost, int32_t num_threads, Plan *plan) {
+  int64_t max_heads = 0, max_rows = 0, max_head_rows = 0;
+  const auto count = [&](const Unit &unit, int64_t heads) {
+    const int64_t rows = RowsPerKvHead(*plan, unit);
+    max_heads = std::max(max_heads, heads);
+    max_rows = std::max(max_rows, rows);
+    max_head_rows = std::max(max_head_rows, heads * rows);
+  };
+  for (const PartialPiece &piece : plan->partial_pieces) {
+    count(plan->units[piece.unit], piece.head_end - piece.head_begin);
+  }
+  for (const FinalPiece &piece : plan->final_pieces) {
+    count(plan->units[piece.unit], piece.head_end - piece.head_begin);
+  }
+  plan->scratch = MakeScratchLayout(*plan, max_heads, max_rows, max_head_rows);
+  const int64_t most_pieces = static_cast<int64_t>(std::max(plan->partial_pieces.size(), plan->final_pieces.size()));
+  const int64_t macs = total_cost * (plan->heads.head_size + plan->heads.value_head_size);
+  const int64_t useful = macs < kMinParallelMacs ? 1 : std::max<int64_t>(1, most_pieces);
+  plan->num_workers = static_cast<int32_t>(std::min<int64_t>(num_threads, useful));
+  plan->workspace_bytes = plan->slots_bytes + plan->num_workers * plan->scratch.bytes;
+  // Dear pieces first: the last ones to end are then cheap. Equal ones keep the order of memory.
+  std::sort(plan->final_pieces.begin(), plan->final_pieces.end(), [](const FinalPiece &a, const FinalPiece &b) {
+    if (a.cost != b.cost) return a.cost > b.cost;
+    if (a.unit != b.unit) return a.unit < b.unit;
+    return a.head_begin < b.head_begin;
+  });
+}
+
+int64_t FairCost(int64_t total_cost, int32_t num_threads) {
+  if (num_threads == 1) return std::max<int64_t>(1, total_cost);
+  return std::max<int64_t>(1, total_cost / (num_threads * kPiecesPerThread));
+}
+
+// members, member_begin: requests sorted by group, in order within each.
+void GroupMembers(const RelayAttentionProblem &problem, Plan *plan) {
+  const size_t num_groups = problem.group_keys.size();
+  plan->member_begin.assign(num_groups + 1, 0);
+  for (int32_t group : problem.group) {
+    if (group >= 0) ++plan->member_begin[group + 1];
+  }
+  for (size_t g = 0; g < num_groups; ++g) plan->member_begin[g + 1] += plan->member_begin[g];
+  plan->members.resize(plan->member_begin[num_groups]);
+  for (size_t b = 0; b < problem.group.size(); ++b) {
+    const int32_t group = problem.group[b];
+    if (group >= 0) plan->members[plan->member_begin[group]++] = static_cast<int32_t>(b);
+  }
+  // Each begin has moved to the next group's: move them back.
+  for (size_t g = num_groups; g > 0; --g) plan->member_begin[g] = plan->member_begin[g - 1];
+  plan->member_begin[0] = 0;
+}
+
+// Units of the prefixes: blocks of a group's requests (relay), or one per request (plain). Groups that nobody reads, and
+// empty prefixes, get none.
+void AddPrefixUnits(const RelayAttentionProblem &problem, Plan *plan) {
+  const int32_t members_per_unit = std::max(1, kMaxUnitRows / problem.heads.heads_per_kv_head);
+  plan->prior_unit.assign(problem.group.size(), -1);
+  plan->prior_member.assign(problem.group.size(), 0);
+  for (size_t g = 0; g < problem.group_keys.size(); ++g) {
+    const int32_t begin = plan->member_begin[g], end = plan->member_begin[g + 1];
+    const KvSource &source = problem.group_keys[g];
+    const Path path = ChoosePath(problem.path, end - begin, source.num_keys);
+    plan->group_path.push_back(path);
+    if (source.num_keys == 0) continue;
+    const int32_t step = path == Path::kRelay ? members_per_unit : 1;
+    for (int32_t first = begin; first < end; first += step) {
+      Unit unit;
+      unit.source = &source;
+      unit.members = plan->members.data() + first;
+      unit.num_members = std::min(step, end - first);
+      unit.num_keys = source.num_keys;
+      for (int32_t i = 0; i < unit.num_members; ++i) {
+        plan->prior_unit[unit.members[i]] = static_cast<int32_t>(plan->units.size());
+        plan->prior_member[unit.members[i]] = i;
+      }
+      plan->units.push_back(unit);
+    }
+  }
+}
+
+}  // namespace
+
+SlotLayout MakeSlotLayout(const Plan &plan, const Unit &unit) {
+  const int64_t head_rows = RowsPerKvHead(plan, unit) * plan.heads.kv_head_num;
+  SlotLayout layout;
+  layout.row_max_offset_elements = head_rows * plan.acc_stride;
+  layout.row_sum_offset_elements = layout.row_max_offset_elements + head_rows;
+  const int64_t elements = layout.row_sum_offset_elements + head_rows;
+  layout.bytes = RoundUp(elements * static_cast<int64_t>(sizeof(float)), kAlignBytes);
+  return layout;
+}
+
+// Relay saves (num_members - 1) readings of the prefix and pays one pass over the members' accumulators, which is less
+// than one tile of keys. With a single member, or less than a tile, there is nothing to save.
+Path ChoosePath(Path wanted, int64_t num_members, int64_t num_keys) {
+  if (wanted != Path::kAuto) return wanted;
+  return num_members >= 2 && num_keys >= kKeyTile ? Path::kRelay : Path::kPlain;
+}
+
+void PlanRelayAttention(const RelayAttentionProblem &problem, const TileKernels &kernels, int32_t num_threads, Plan *plan) {
+  ResetPlan(problem.heads, problem.rows, kernels, plan);
+  GroupMembers(problem, plan);
+  AddPrefixUnits(problem, plan);
+  const int32_t num_prefix_units = static_cast<int32_t>(plan->units.size());
+  const int32_t batch = static_cast<int32_t>(problem.group.size());
+  for (int32_t b = 0; b < batch; ++b) {
+    Unit unit;
+    unit.source = &problem.private_keys[b];
+    unit.first_token = b;
+    unit.num_members = 1;
+    unit.num_keys = unit.source->num_keys;
+    plan->units.push_back(unit);
+  }
+  const int64_t total_cost = TotalCost(*plan);
+  const int64_t fair_cost = FairCost(total_cost, num_threads);
+  for (int32_t u = 0; u < num_prefix_units; ++u) {
+    const Unit &unit = plan->units[u];
+    const int64_t pieces = CeilDiv(UnitCost(*plan, unit), fair_cost);
+    const Cut cut = ChooseCut(*plan, unit, pieces, /*prefer_spans=*/true);
+    // A prefix that one request reads alone, and that is no more than a fair piece, is attended in phase 2.
+    if (unit.num_members > 1 || pieces > 1) AddPartialPieces(cut, u, plan);
+  }
+  for (int32_t b = 0; b < batch; ++b) {
+    const int32_t u = num_prefix_units + b;
+    const int32_t prior = plan->prior_unit[b];
+    int64_t cost = UnitCost(*plan, plan->units[u]);
+    if (prior >= 0 && plan->units[prior].num_slots == 0) cost += UnitCost(*plan, plan->units[prior]);
+    const int64_t pieces = std::max<int64_t>(1, CeilDiv(cost, fair_cost));
+    const Cut cut = ChooseCut(*plan, plan->units[u], pieces, /*prefer_spans=*/false);
+    if (cut.is_per_span) AddPartialPieces(cut, u, plan);
+    AddFinalPieces(cut.heads, {prior, plan->prior_member[b], u, 0, 0, cost}, plan);
+  }
+  FinishPlan(total_cost, num_threads, plan);
+}
+
+void PlanPrefixEncoder(const PrefixEncoderProblem &problem, const TileKernels &kernels, int32_t num_threads, Plan *plan) {
+  ResetPlan(problem.heads, problem.rows, kernels, plan);
+  plan->bias = problem.bias;
+  const int64_t tokens_per_unit = std::max(1, kQueryTileRows / problem.heads.heads_per_kv_head);
+  for (const PrefixRequest &request : problem.requests) {
+    const int64_t prefix_len = request.keys.num_keys - request.seq_len;
+    for (int64_t first = 0; first < request.seq_len; first += tokens_per_unit) {
+      Unit unit;
+      unit.source = &request.keys;
+      unit.first_token = request.first_token + first;
+      unit.num_members = static_cast<int32_t>(std::min(tokens_per_unit, request.seq_len - first));
+      unit.first_position = prefix_len + first;
+      unit.num_keys = unit.first_position + unit.num_members;
+      plan->units.push_back(unit);
+    }
+  }
+  const int64_t total_cost = TotalCost(*plan);
+  const int64_t fair_cost = FairCost(total_cost, num_threads);
+  for (int32_t u = 0; u < static_cast<int32_t>(plan->units.size()); ++u) {
+    const int64_t cost = UnitCost(*plan, plan->units[u]);
+    const Cut cut = ChooseCut(*plan, plan->units[u], CeilDiv(cost, fair_cost), /*prefer_spans=*/false);
+    if (cut.is_per_span) AddPartialPieces(cut, u, plan);
+    AddFinalPieces(cut.heads, {-1, 0, u, 0, 0, cost}, plan);
+  }
+  FinishPlan(total_cost, num_threads, plan);
+}
+
+}  // namespace mindspore_relay
