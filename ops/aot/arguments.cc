@@ -81,13 +81,18 @@ MsRelayTensorList ArgumentReader::TensorList(const char *argument, int64_t num_t
   return list;
 }
 
-int32_t ArgumentReader::Int32(const char *argument) {
+int64_t ArgumentReader::Int64(const char *argument) {
   const int index = NextIndex(argument);
   if (params_.ranks[index] != 0 || !Is(params_.dtypes[index], "int64")) {
     Fail(argument, "must be a Python int", params_.dtypes[index]);
   }
   int64_t value;
   std::memcpy(&value, params_.data[index], sizeof(value));
+  return value;
+}
+
+int32_t ArgumentReader::Int32(const char *argument) {
+  const int64_t value = Int64(argument);
   if (value < std::numeric_limits<int32_t>::min() || value > std::numeric_limits<int32_t>::max()) {
     Fail(argument, "must fit in 32 bits", std::to_string(value).c_str());
   }

@@ -30,8 +30,8 @@ Shape InferAttentionOutput(const Shape &query, const Shape &key, const Shape &va
 
 Shape InferLse(const Shape &query, int64_t head_num) {
   if (!IsRankKnown(query) || query.empty()) return {kUnknownDim, head_num};
-  // More heads than elements is an error that the checks name. They run after the outputs were allocated, so the shape
-  // must not become huge meanwhile.
+  // More heads than elements is an error that the checks name. They run after the outputs were
+  // allocated, so the shape must not become huge meanwhile.
   const int64_t hidden = query.size() == 2 ? query[1] : kUnknownDim;
   return {query[0], hidden < 0 ? head_num : std::min(head_num, hidden)};
 }

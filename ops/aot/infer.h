@@ -3,14 +3,16 @@
 
 // Shape and type inference for ops.Custom.
 //
-// MindSpore hands an infer function the shapes of the tensors alone: no scalar, no None, and not even how many shapes
-// there are. What the shapes of the outputs depend on besides (head_num, the number of tensors in a list) travels as the
-// dimensions of the shape carrier, an empty tensor that is parameter 0 of each operator that needs it:
+// MindSpore hands an infer function the shapes of the tensors alone: no scalar, no None, and not
+// even how many shapes there are. What the shapes of the outputs depend on besides (head_num, the
+// number of tensors in a list) travels as the dimensions of the shape carrier, an empty tensor that
+// is parameter 0 of each operator that needs it:
 //   [0, head_num]                                                     prefix_encoder
 //   [0, head_num, num key, num value, num key_share, num value_share] relay_attention
 //
-// An unknown dimension is -1; a tensor of unknown rank has the one dimension -2. Inference never judges: shapes that
-// break a rule yield some shape, and the checks that run before the kernel, the only copy of the rules, name the mistake.
+// An unknown dimension is -1; a tensor of unknown rank has the one dimension -2. Inference never
+// judges: shapes that break a rule yield some shape, and the checks that run before the kernel, the
+// only copy of the rules, name the mistake.
 #ifndef MINDSPORE_RELAY_AOT_INFER_H_
 #define MINDSPORE_RELAY_AOT_INFER_H_
 
@@ -48,8 +50,9 @@ struct InputShapes {
 
 bool IsRankKnown(const Shape &shape);
 
-// The query's shape with the value's head size: last dimension * value's last dimension / key's last dimension, which
-// holds for [.., head_num * head_size] and [.., head_num, head_size] alike, as key and value have one layout.
+// The query's shape with the value's head size: last dimension * value's last dimension / key's
+// last dimension, which holds for [.., head_num * head_size] and [.., head_num, head_size] alike,
+// as key and value have one layout.
 Shape InferAttentionOutput(const Shape &query, const Shape &key, const Shape &value);
 
 // [nTokens, head_num].

@@ -13,8 +13,8 @@ namespace {
 
 constexpr char kOpName[] = "prefix_encoder";
 
-// Inputs, in order: shape carrier (infer.h), query, key, value, block_tables, mask, seq_len, kv_seq_len, slopes,
-// mask_type, head_num, kv_head_num, qk_scale. Outputs: attn_out, lse.
+// Inputs, in order: shape carrier (infer.h), query, key, value, block_tables, mask, seq_len,
+// kv_seq_len, slopes, mask_type, head_num, kv_head_num, qk_scale. Outputs: attn_out, lse.
 void Run(const RawParams &params) {
   thread_local Runner runner;
   ArgumentReader reader(kOpName, params, runner.tensors());

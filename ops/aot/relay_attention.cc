@@ -23,8 +23,8 @@ enum StackedBit : int32_t {
   kValueShareIsStacked = 8,
 };
 
-// Paths of the last successful run of the process, whatever thread it was on: MindSpore runs an operator on a thread
-// that its caller does not know.
+// Paths of the last successful run of the process, whatever thread it was on: MindSpore runs an
+// operator on a thread that its caller does not know.
 std::mutex last_paths_mutex;
 std::vector<int32_t> last_paths;
 
@@ -36,9 +36,10 @@ void StoreLastPaths(const MsRelayOperation *operation, int64_t num_groups) {
   }
 }
 
-// Inputs, in order: shape carrier (infer.h), query, key..., value..., key_share..., value_share..., attention_mask,
-// seq_len, kv_seq_len, kv_share_map, kv_share_len, block_tables, share_block_tables, stacked_lists, head_num,
-// kv_head_num, qk_scale, mask_type, path. Outputs: attn_out, lse.
+// Inputs, in order: shape carrier (infer.h), query, key..., value..., key_share..., value_share...,
+// attention_mask, seq_len, kv_seq_len, kv_share_map, kv_share_len, block_tables,
+// share_block_tables, stacked_lists, head_num, kv_head_num, qk_scale, mask_type, path. Outputs:
+// attn_out, lse.
 void Run(const RawParams &params) {
   thread_local Runner runner;
   ArgumentReader reader(kOpName, params, runner.tensors());
@@ -104,7 +105,8 @@ MS_RELAY_API std::vector<std::vector<int64_t>> RelayAttentionInferShape(int *ran
   const int64_t num_values = inputs.CarriedDim(kCarriedValues);
   const int64_t num_key_shares = inputs.CarriedDim(kCarriedKeyShares);
   const int64_t num_value_shares = inputs.CarriedDim(kCarriedValueShares);
-  // One key and one value; of the groups where there are no requests; value's head size is query's where nothing is.
+  // One key and one value; of the groups where there are no requests; value's head size is query's
+  // where nothing is.
   const int64_t first_key = 2;
   const int64_t first_key_share = first_key + num_keys + num_values;
   Shape key = query;
@@ -124,8 +126,9 @@ MS_RELAY_API std::vector<int> RelayAttentionInferType(std::vector<int> type_ids,
   return {type_ids[1], mindspore_relay::aot::kFloat32TypeId};
 }
 
-// Paths (MsRelayPath) of the groups in the process' last successful run, in paths[0 .. capacity). Returns the number of
-// groups, which may be more than capacity. For mindspore_relay/operators.py; not part of the C interface.
+// Paths (MsRelayPath) of the groups in the process' last successful run, in paths[0 .. capacity).
+// Returns the number of groups, which may be more than capacity. For mindspore_relay/operators.py;
+// not part of the C interface.
 MS_RELAY_API int64_t RelayAttentionLastPaths(int32_t *paths, int64_t capacity) {
   using namespace mindspore_relay::aot;
   const std::lock_guard<std::mutex> lock(last_paths_mutex);

@@ -37,8 +37,8 @@ void Runner::Run(RunFunction run, uint64_t workspace_bytes) {
 void Runner::ReserveWorkspace(uint64_t workspace_bytes) {
   if (workspace_bytes <= capacity_bytes_) return;
   FreeWorkspace();
-  // aligned_alloc wants a multiple of the alignment. Growing by half again keeps a sequence that gets longer step by
-  // step from allocating at each step.
+  // aligned_alloc wants a multiple of the alignment. Growing by half again keeps a sequence that
+  // gets longer step by step from allocating at each step.
   const uint64_t wanted_bytes = workspace_bytes + workspace_bytes / 2;
   const uint64_t bytes = (wanted_bytes / kWorkspaceAlignmentBytes + 1) * kWorkspaceAlignmentBytes;
   workspace_ = std::aligned_alloc(kWorkspaceAlignmentBytes, bytes);

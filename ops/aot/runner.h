@@ -1,8 +1,8 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a thread keeps between two calls of an operator, so that a call in steady state allocates nothing: MindSpore
-// gives ops.Custom no workspace whose size may depend on the arguments' values.
+// What a thread keeps between two calls of an operator, so that a call in steady state allocates
+// nothing: MindSpore gives ops.Custom no workspace whose size may depend on the arguments' values.
 #ifndef MINDSPORE_RELAY_AOT_RUNNER_H_
 #define MINDSPORE_RELAY_AOT_RUNNER_H_
 
@@ -13,8 +13,9 @@
 
 namespace mindspore_relay::aot {
 
-// Largest workspace that a thread keeps after a run. MindSpore runs operators on any of its threads, so this bounds what
-// they hold together; a prefill that needs more pays for one allocation in a call of many milliseconds.
+// Largest workspace that a thread keeps after a run. MindSpore runs operators on any of its
+// threads, so this bounds what they hold together; a prefill that needs more pays for one
+// allocation in a call of many milliseconds.
 constexpr uint64_t kKeptWorkspaceBytes = uint64_t{64} << 20;
 
 class Runner {
