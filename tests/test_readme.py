@@ -44,5 +44,5 @@ def test_links_and_paths_exist(document):
     text = (ROOT / document).read_text(encoding="utf-8")
     links = re.findall(r"\]\((?!https?://)([^)#]+)\)", text)
     paths = re.findall(r"`((?:ops|aicore|tests|scripts|docs|mindspore_relay)/[\w./]*)`", text)
-    assert links and paths
+    assert links + paths
     assert [path for path in links + paths if not (ROOT / path).exists()] == []
