@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs everything into .venv and lets a small language model answer 32 prompts that share one
-# system prompt, once with RelayAttention and once without. Arguments are those of
-# python -m mindspore_relay.generate; without arguments: --attention compare and a plot.
+# system prompt, once with RelayAttention and once without; writes the comparison to demo.png.
+# Arguments are those of python -m mindspore_relay.generate and win over these two.
 set -euo pipefail
 source "$(dirname "$0")/_common.sh"
 
@@ -13,6 +13,5 @@ ensure_venv
 install_package demo
 install_model
 
-[ $# -gt 0 ] || set -- --attention compare --plot compare.png
 # -P: the installed package, not the source folder, when started from the latter.
-exec python -P -m mindspore_relay.generate "$@"
+exec python -P -m mindspore_relay.generate --attention compare --plot demo.png "$@"
