@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Launches of the two graphs over one paged cache.
 
-Every length and block is settled on the host by PagedKVCache before a launch: a kernel that refuses its
-input would leave the compiled graph unusable, so none may ever get a bad one.
+Every length and block is settled on the host by PagedKVCache before a launch: a kernel that refuses
+its input would leave the compiled graph unusable, so none may ever get a bad one.
 """
 
 import time
@@ -16,8 +16,8 @@ from mindspore_relay.paged_cache import PagedKVCache
 
 ATTENTION_MODES = ("relay", "plain")
 
-# Tokens per prefill launch. The matrix products are as fast per token at 512 rows as at 2,000, and the
-# activations of 512 tokens take about 1 GB less.
+# Tokens per prefill launch. The matrix products are as fast per token at 512 rows as at 2,000, and
+# the activations of 512 tokens take about 1 GB less.
 MAX_PREFILL_TOKENS = 512
 
 
@@ -59,7 +59,8 @@ class DecodeInputs:
 class LlamaEngine:
     """A model, its cache and its compiled graphs.
 
-    Sequences are named by the ids of `cache`; a request on top of a prefix is made by `cache.share`.
+    Sequences are named by the ids of `cache`; a request on top of a prefix is made by
+    `cache.share`.
 
     Args:
         config, weights: from mindspore_relay.llama.weights.
@@ -68,9 +69,9 @@ class LlamaEngine:
 
     Attributes:
         cache: the PagedKVCache.
-        attention: 'relay', where requests with common leading blocks read these once per step, or 'plain',
-            where each request reads all its keys for itself. May be changed between steps: both are the
-            same compiled graph.
+        attention: 'relay', where requests with common leading blocks read these once per step, or
+            'plain', where each request reads all its keys for itself. May be changed between steps:
+            both are the same compiled graph.
     """
 
     def __init__(self, config: LlamaConfig, weights: LlamaWeights, size: CacheSize, dtype: str):
@@ -198,7 +199,8 @@ class LlamaEngine:
     def time_attention(self, inputs: DecodeInputs) -> float:
         """Seconds that the attention of this step takes by itself, over all layers.
 
-        Everything is launched again in a graph of its own: inside the step's graph no operator can be timed.
+        Everything is launched again in a graph of its own: inside the step's graph no operator can
+        be timed.
         """
         from mindspore import Tensor
 

@@ -4,10 +4,10 @@
 
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, versions 2 and 3, little endian.
 
-``gguf.GGUFReader`` believes every count that the file states: an array whose length was altered makes
-it loop until memory ends. Here each count is compared with the bytes that are left before it is used,
-so that a truncated or altered file is a ``ValueError`` that says what is wrong and where. The names and
-sizes of the tensor types and their dequantisation come from the ``gguf`` package.
+``gguf.GGUFReader`` believes every count that the file states: an array whose length was altered
+makes it loop until memory ends. Here each count is compared with the bytes that are left before it
+is used, so that a truncated or altered file is a ``ValueError`` that says what is wrong and where.
+The names and sizes of the tensor types and their dequantisation come from the ``gguf`` package.
 """
 
 import mmap
@@ -79,7 +79,9 @@ class GGUFTensor:
                 values = gguf.dequantize(self.data.reshape(-1, row_bytes), qtype)
         values = values.reshape(self.shape)
         if not np.isfinite(values).all():
-            raise ValueError(f"tensor {self.name!r} ({self.type_name}) holds NaN or infinite values")
+            raise ValueError(
+                f"tensor {self.name!r} ({self.type_name}) holds NaN or infinite values"
+            )
         return values
 
 
@@ -168,7 +170,9 @@ def _read_metadata(cursor: _Cursor, count: int) -> dict[str, Any]:
     return metadata
 
 
-def _read_tensor_info(cursor: _Cursor, index: int, types) -> tuple[str, tuple[int, ...], str, int, int]:
+def _read_tensor_info(
+    cursor: _Cursor, index: int, types
+) -> tuple[str, tuple[int, ...], str, int, int]:
     """(name, row-major shape, type name, number of bytes, offset in the data section)."""
     name = cursor.string(f"name of tensor {index}")
     num_dims = cursor.scalar("I", f"rank of tensor {name!r}")
@@ -205,7 +209,9 @@ def _read_tensors(cursor: _Cursor, buffer, count: int, alignment: int) -> dict[s
         if name in tensors:
             raise ValueError(f"tensor {name!r} appears twice")
         if offset % alignment:
-            raise ValueError(f"tensor {name!r} begins at offset {offset}, not a multiple of {alignment}")
+            raise ValueError(
+                f"tensor {name!r} begins at offset {offset}, not a multiple of {alignment}"
+            )
         if offset < end_of_last:
             raise ValueError(f"tensors {last_name!r} and {name!r} overlap at offset {offset}")
         end_of_last, last_name = offset + num_bytes, name
@@ -246,8 +252,8 @@ def read_gguf(path: str | os.PathLike) -> GGUFFile:
         GGUFFile with all metadata as Python values and all tensors still quantised.
 
     Raises:
-        ValueError: the file is truncated, altered, of another version or holds a tensor type that is
-            not supported. The message begins with the path.
+        ValueError: the file is truncated, altered, of another version or holds a tensor type that
+            is not supported. The message begins with the path.
         OSError: the file cannot be opened.
     """
     path = os.fspath(path)

@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Llama as Cells: RMSNorm, RoPE, grouped-query attention over a paged cache, SwiGLU.
 
-Activations are float32, because MindSpore's float16 MatMul on the CPU is several times slower. The cache
-may be float16 or bfloat16: query, key and value are rounded to its type right at the operators.
+Activations are float32, because MindSpore's float16 MatMul on the CPU is several times slower. The
+cache may be float16 or bfloat16: query, key and value are rounded to its type right at the
+operators.
 
-`DecodeStep` and `Prefill` are two graphs over the same Parameters; what they share is in `LlamaLayer` and
-`LlamaModel`, what differs is the attention operator and how rows find their blocks.
+`DecodeStep` and `Prefill` are two graphs over the same Parameters; what they share is in
+`LlamaLayer` and `LlamaModel`, what differs is the attention operator and how rows find their
+blocks.
 """
 
 import mindspore as ms
@@ -69,16 +71,22 @@ class LlamaLayer(nn.Cell):
             cos, sin: (rows, 1, head_size / 2), float32.
 
         Returns:
-            query (rows, head_num, head_size), key and value (rows, kv_head_num, head_size), float32.
+            query (rows, head_num, head_size), key and value (rows, kv_head_num, head_size),
+            float32.
         """
         heads = self.matmul(self.attn_norm(x), self.qkv).reshape(-1, self.num_heads, self.head_size)
         # Query and key heads lie side by side: both are rotated at once.
         first, second = self.split_halves(heads[:, : self.value_begin])
         rotated = self.concat_halves((first * cos - second * sin, second * cos + first * sin))
-        return rotated[:, : self.head_num], rotated[:, self.head_num :], heads[:, self.value_begin :]
+        return (
+            rotated[:, : self.head_num],
+            rotated[:, self.head_num :],
+            heads[:, self.value_begin :],
+        )
 
     def finish(self, x, attention):
-        """Add attention (rows, head_num * head_size) and the feed-forward part to x (rows, hidden_size)."""
+        """Add attention (rows, head_num * head_size) and the feed-forward part to x (rows,
+        hidden_size)."""
         x = x + self.matmul(attention, self.attn_output)
         gate, up = self.split_gate_up(self.matmul(self.ffn_norm(x), self.gate_up))
         return x + self.matmul(ops.silu(gate) * up, self.down)
@@ -95,7 +103,8 @@ class LlamaModel(nn.Cell):
     def __init__(self, config: LlamaConfig, weights: LlamaWeights):
         super().__init__(auto_prefix=False)
         self.layers = nn.CellList(
-            [LlamaLayer(layer, config, i) for i, layer in enumerate(weights.layers)], auto_prefix=False
+            [LlamaLayer(layer, config, i) for i, layer in enumerate(weights.layers)],
+            auto_prefix=False,
         )
         self.embedding = _parameter(weights.embedding, "embedding")
         is_tied = weights.output is weights.embedding
@@ -145,7 +154,8 @@ class _DecodeGraph(_CachedGraph):
     """What a decode step and its probe have in common."""
 
     def attend(self, layer, query, inputs):
-        """Attention of one layer's queries (batch, head_num, head_size), float32; same type returned, rank 2.
+        """Attention of one layer's queries (batch, head_num, head_size), float32; same type
+        returned, rank 2.
 
         inputs: seq_len, kv_seq_len, kv_share_map, kv_share_len, block_tables, share_block_tables.
         """
@@ -173,7 +183,8 @@ class _DecodeGraph(_CachedGraph):
 class DecodeStep(_DecodeGraph):
     """One token of every request in the batch; compiled once per batch capacity.
 
-    A place without a request has slot -1, kv_seq_len 0 and kv_share_map -1; its outputs mean nothing.
+    A place without a request has slot -1, kv_seq_len 0 and kv_share_map -1; its outputs mean
+    nothing.
     """
 
     def construct(self, token_ids, positions, slot_mapping, *inputs):
@@ -199,10 +210,12 @@ class DecodeStep(_DecodeGraph):
 
 
 class AttentionProbe(_DecodeGraph):
-    """Only the attention of a decode step, all layers, on caches that are filled already: for timing."""
+    """Only the attention of a decode step, all layers, on caches that are filled already: for
+    timing."""
 
     def construct(self, query, *inputs):
-        """query: (batch, head_num, head_size), float32, used in every layer; inputs as in DecodeStep."""
+        """query: (batch, head_num, head_size), float32, used in every layer; inputs as in
+        DecodeStep."""
         outputs = ()
         for i in range(self.num_layers):
             outputs = (*outputs, self.attend(i, query, inputs))
@@ -215,12 +228,13 @@ class Prefill(_CachedGraph):
     def construct(
         self, token_ids, positions, slot_mapping, seq_len, kv_seq_len, block_tables, last_rows
     ):
-        """Write the tokens' keys and values, attend causally, predict after the last token of each request.
+        """Write the tokens' keys and values, attend causally, predict after the last token of each
+        request.
 
         Args:
-            token_ids, positions, slot_mapping: (num_tokens,), int32, packed in the order of the requests.
-            seq_len, kv_seq_len: (batch,), int32: new tokens, and cached plus new tokens, of each request.
-            block_tables: (batch, max_blocks), int32, all blocks of each request.
+            token_ids, positions, slot_mapping: (num_tokens,), int32, packed in the order of the
+            requests. seq_len, kv_seq_len: (batch,), int32: new tokens, and cached plus new tokens,
+            of each request. block_tables: (batch, max_blocks), int32, all blocks of each request.
             last_rows: (batch,), int32: row of each request's last token.
 
         Returns:

@@ -14,7 +14,8 @@ class SamplingOptions:
     Attributes:
         temperature: 0 is greedy; otherwise the logits are divided by it.
         top_p: sample from the fewest tokens whose probabilities sum to at least this, in (0, 1].
-        seed: with the request's index it fixes the request's random numbers, whatever else is in the batch.
+        seed: with the request's index it fixes the request's random numbers, whatever else is in
+            the batch.
     """
 
     temperature: float = 0.0

@@ -1,6 +1,7 @@
 # Copyright 2026 The mindspore_relay Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Continuous batching: requests finish at different times, the next in the queue takes the free place.
+"""Continuous batching: requests finish at different times, the next in the queue takes the free
+place.
 
 A request is admitted only when the cache can hold it to its last token, together with all that run
 already. So a running request never meets an exhausted cache, and none is ever thrown out half done.
@@ -26,8 +27,8 @@ class Request:
 
     Attributes:
         index: number of the request, from 0.
-        prefix_ids: tokens of the system prompt; requests with the same ones share their cache blocks.
-        prompt_ids: tokens after the prefix, at least one.
+        prefix_ids: tokens of the system prompt; requests with the same ones share their cache
+        blocks. prompt_ids: tokens after the prefix, at least one.
     """
 
     index: int
@@ -43,7 +44,8 @@ class Completion:
         index: number of the request.
         token_ids: generated tokens, without the one that ended the text.
         finish_reason: 'stop' (the model ended the text) or 'length' (a limit did).
-        margins: logit of the best token minus the second best, for each token chosen, the final one included.
+        margins: logit of the best token minus the second best, for each token chosen, the final one
+            included.
     """
 
     index: int
@@ -62,7 +64,8 @@ class RunStats:
         step_seconds: each decode step, host work included.
         host_seconds: the part of each step outside the graph.
         kv_bytes: keys and values that attention read in decode steps.
-        attention_seconds: step number -> seconds that the attention of this step's inputs takes alone.
+        attention_seconds: step number -> seconds that the attention of this step's inputs takes
+            alone.
     """
 
     prefill_tokens: int = 0
@@ -107,7 +110,8 @@ def _ceil_div(numerator, denominator):
 
 
 def _margins(logits: np.ndarray) -> np.ndarray:
-    """(rows,): largest minus second largest logit. Leaves logits (rows, vocab_size) as they were."""
+    """(rows,): largest minus second largest logit. Leaves logits (rows, vocab_size) as they
+    were."""
     rows = np.arange(len(logits))
     best_ids = logits.argmax(axis=1)
     best = logits[rows, best_ids]
@@ -156,7 +160,8 @@ class TokenLimits:
         return _ceil_div(num_prompt + self.new_tokens(request) - 1, self._block_size)
 
     def own_blocks(self, request: Request) -> int:
-        """Blocks that the request does not share: a partly filled last block of the prefix is copied."""
+        """Blocks that the request does not share: a partly filled last block of the prefix is
+        copied."""
         return self.all_blocks(request) - len(request.prefix_ids) // self._block_size
 
     def prefix_blocks(self, prefix_ids: tuple[int, ...]) -> int:
@@ -263,10 +268,12 @@ class Scheduler:
                 self._step()
         return [self._completions[request.index] for request in requests], self._stats
 
-    # ---- admission ----------------------------------------------------------------------------------
+    # ---- admission
+    # ----------------------------------------------------------------------------------
 
     def _admit(self):
-        """Move requests from the queue to free places as long as the cache can hold them to their end."""
+        """Move requests from the queue to free places as long as the cache can hold them to their
+        end."""
         new_prefixes: list[tuple[int, ...]] = []
         admitted: list[_Running] = []
         free_places = [i for i, running in enumerate(self._places) if running is None]
@@ -334,7 +341,8 @@ class Scheduler:
         self._stats.prefill_tokens += num_tokens
         self._take_tokens(admitted, logits)
 
-    # ---- decoding -----------------------------------------------------------------------------------
+    # ---- decoding
+    # -----------------------------------------------------------------------------------
 
     def _step(self):
         begin = time.perf_counter()
@@ -378,8 +386,6 @@ class Scheduler:
         if prefix:
             prefix.num_members -= 1
             self._drop_prefixes(lambda ids, prefix: not self._num_waiting[ids])
-        completion = Completion(
-            running.request.index, running.token_ids, reason, running.margins
-        )
+        completion = Completion(running.request.index, running.token_ids, reason, running.margins)
         self._completions[completion.index] = completion
         self._on_finish(completion)

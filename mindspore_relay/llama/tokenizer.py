@@ -20,8 +20,9 @@ _DEFAULT_SYSTEM = re.compile(r"<\|im_start\|>system\n(?P<text>[^{}]*?)<\|im_end\
 class Tokenizer:
     """Text to token ids and back.
 
-    Special tokens never come out of text: a prompt that contains "<|im_end|>" is spelled out in ordinary
-    tokens, so that a user cannot end their turn and speak as another role. Only `chat_prefix` and `chat_user` place them.
+    Special tokens never come out of text: a prompt that contains "<|im_end|>" is spelled out in
+    ordinary tokens, so that a user cannot end their turn and speak as another role. Only
+    `chat_prefix` and `chat_user` place them.
 
     Args:
         metadata: the `tokenizer.*` entries of a GGUF file.
@@ -127,7 +128,9 @@ def _pre_tokenizer(name: str):
         return pre_tokenizers.Sequence([digits, byte_level])
     if name in ("default", "gpt-2"):
         return byte_level
-    raise ValueError(f"tokenizer.ggml.pre is {name!r}, supported are 'smollm', 'gpt-2' and 'default'")
+    raise ValueError(
+        f"tokenizer.ggml.pre is {name!r}, supported are 'smollm', 'gpt-2' and 'default'"
+    )
 
 
 def _build_bpe(ids: dict[str, int], merges: list[str], pre: str):
@@ -138,7 +141,9 @@ def _build_bpe(ids: dict[str, int], merges: list[str], pre: str):
     for i, merge in enumerate(merges):
         left, _, right = merge.partition(" ")
         if left not in ids or right not in ids or left + right not in ids:
-            raise ValueError(f"tokenizer.ggml.merges[{i}] {merge!r} names a token that does not exist")
+            raise ValueError(
+                f"tokenizer.ggml.merges[{i}] {merge!r} names a token that does not exist"
+            )
         pairs.append((left, right))
     bpe = BpeTokenizer(models.BPE(vocab=ids, merges=pairs))
     bpe.pre_tokenizer = _pre_tokenizer(pre)

@@ -48,14 +48,14 @@ class LlamaConfig:
 class LayerWeights:
     """float32 matrices of one decoder layer, each (inputs, outputs).
 
-    MindSpore's float32 MatMul on the CPU is up to twice as fast at 32 rows with the weight in this order as
-    with (outputs, inputs) and transpose_b. Matrices with the same input are joined: one launch for query,
-    key and value and one for gate and up.
+    MindSpore's float32 MatMul on the CPU is up to twice as fast at 32 rows with the weight in this
+    order as with (outputs, inputs) and transpose_b. Matrices with the same input are joined: one
+    launch for query, key and value and one for gate and up.
 
     Attributes:
         attn_norm, ffn_norm: (hidden_size,).
-        qkv: (hidden_size, (head_num + 2 * kv_head_num) * head_size). The query and key columns of a head are
-            in half-split order: rotary partners are i and i + head_size / 2.
+        qkv: (hidden_size, (head_num + 2 * kv_head_num) * head_size). The query and key columns of a
+            head are in half-split order: rotary partners are i and i + head_size / 2.
         attn_output: (head_num * head_size, hidden_size).
         gate_up: (hidden_size, 2 * intermediate_size).
         down: (intermediate_size, hidden_size).
@@ -98,7 +98,9 @@ def _number(metadata, key, kind, *, default=None):
         good = good and math.isfinite(value) and value > 0
     if not good:
         limit = f" up to {_MAX_SIZE}" if kind is int else ""
-        raise ValueError(f"metadata {key!r} is {value!r}, expected a positive {kind.__name__}{limit}")
+        raise ValueError(
+            f"metadata {key!r} is {value!r}, expected a positive {kind.__name__}{limit}"
+        )
     return kind(value)
 
 
@@ -136,11 +138,14 @@ def read_config(gguf: GGUFFile) -> LlamaConfig:
         raise ValueError(f"head_count {head_num} is not a multiple of head_count_kv {kv_head_num}")
     if head_size % _HEAD_SIZE_MULTIPLE or head_size > _MAX_HEAD_SIZE:
         raise ValueError(
-            f"head size {head_size} is not a multiple of {_HEAD_SIZE_MULTIPLE} up to {_MAX_HEAD_SIZE}"
+            f"head size {head_size} is not a multiple of {_HEAD_SIZE_MULTIPLE} up to "
+            f"{_MAX_HEAD_SIZE}"
         )
     for key in ("attention.value_length", "rope.dimension_count"):
         if size(key, head_size) != head_size:
-            raise ValueError(f"llama.{key} is {size(key)}, only the head size {head_size} is supported")
+            raise ValueError(
+                f"llama.{key} is {size(key)}, only the head size {head_size} is supported"
+            )
     return LlamaConfig(
         num_layers=size("block_count"),
         hidden_size=hidden_size,
@@ -179,7 +184,9 @@ def _tensor_shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:
 def _check_tensors(gguf: GGUFFile, config: LlamaConfig):
     # Compared before the table of names is made: it bounds the table by the file.
     if config.num_layers > len(gguf.tensors):
-        raise ValueError(f"block_count is {config.num_layers}, but the file has {len(gguf.tensors)} tensors")
+        raise ValueError(
+            f"block_count is {config.num_layers}, but the file has {len(gguf.tensors)} tensors"
+        )
     shapes = _tensor_shapes(config)
     if "output.weight" in gguf.tensors:
         shapes["output.weight"] = (config.vocab_size, config.hidden_size)
@@ -188,20 +195,22 @@ def _check_tensors(gguf: GGUFFile, config: LlamaConfig):
             raise ValueError(f"tensor {name!r} is missing")
         if gguf.tensors[name].shape != shape:
             raise ValueError(
-                f"tensor {name!r} has shape {gguf.tensors[name].shape}, the metadata ask for {shape}"
+                f"tensor {name!r} has shape {gguf.tensors[name].shape}, the metadata ask for "
+                f"{shape}"
             )
     unknown = sorted(set(gguf.tensors) - set(shapes))
     if unknown:
         raise ValueError(
-            f"{len(unknown)} tensors are not part of a plain Llama model, the first is {unknown[0]!r}"
+            f"{len(unknown)} tensors are not part of a plain Llama model, the first is "
+            f"{unknown[0]!r}"
         )
 
 
 def _half_split_rows(matrix: np.ndarray, head_size: int) -> np.ndarray:
     """Undo the file's row order of attn_q and attn_k.
 
-    The file stores them for interleaved RoPE, whose partners are rows 2i and 2i + 1 of a head. Moved to i and
-    i + head_size / 2, a head is rotated as two halves, without a strided access.
+    The file stores them for interleaved RoPE, whose partners are rows 2i and 2i + 1 of a head.
+    Moved to i and i + head_size / 2, a head is rotated as two halves, without a strided access.
     """
     rows, columns = matrix.shape
     pairs = matrix.reshape(rows // head_size, head_size // 2, 2, columns)
@@ -209,7 +218,8 @@ def _half_split_rows(matrix: np.ndarray, head_size: int) -> np.ndarray:
 
 
 def _columns(*matrices: np.ndarray) -> np.ndarray:
-    """Join (outputs, inputs) matrices of the same input into one (inputs, sum of outputs), contiguous."""
+    """Join (outputs, inputs) matrices of the same input into one (inputs, sum of outputs),
+    contiguous."""
     return np.ascontiguousarray(np.concatenate(matrices, axis=0).T)
 
 

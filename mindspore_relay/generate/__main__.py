@@ -1,0 +1,56 @@
+# Copyright 2026 The mindspore_relay Authors
+# SPDX-License-Identifier: Apache-2.0
+"""python -m mindspore_relay.generate"""
+
+import os
+import sys
+
+from mindspore_relay.generate import report
+from mindspore_relay.generate.options import COMPARE, parse_options
+from mindspore_relay.generate.runner import check_environment, load_job, run_job
+
+EXIT_DIFFERENT = 1
+EXIT_BAD_INPUT = 2
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Returns the exit code: 0, 1 if relay and plain disagree, 2 if an input is wrong."""
+    options = parse_options(arguments)
+    try:
+        check_environment(options)
+        job = load_job(options)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+
+    # Warnings of the framework about its own start would stand between the answers.
+    os.environ.setdefault("GLOG_v", "3")
+    import mindspore as ms
+
+    from mindspore_relay.llama.engine import LlamaEngine
+
+    ms.set_device("CPU")
+    ms.set_context(mode=ms.GRAPH_MODE)
+    engine = LlamaEngine(job.config, job.weights, job.size, options.dtype)
+    report.print_header(job, engine, engine.compile())
+    runs = run_job(job, engine, options)
+    report.print_answers(job, runs[0])
+    report.print_table(runs, engine)
+    is_same = options.attention != COMPARE or report.print_agreement(runs, options.dtype)
+    if options.output is not None:
+        report.save_jsonl(options.output, job, runs[0])
+        print(f"answers written to {options.output}")
+    if options.plot is not None:
+        from mindspore_relay.generate.plot import save_plot
+
+        title = (
+            f"{job.model_path.stem}, {len(job.requests)} requests, batch {engine.size.batch}, "
+            f"{options.dtype} cache"
+        )
+        save_plot(options.plot, runs, title)
+        print(f"plot written to {options.plot}")
+    return 0 if is_same else EXIT_DIFFERENT
+
+
+if __name__ == "__main__":
+    sys.exit(main())
