@@ -15,7 +15,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Parameter, Tensor, nn, ops
 
-from mindspore_relay import MaskType, prefix_encoder, relay_attention, reshape_and_cache
+from mindspore_relay import PrefixEncoderAttention, RelayAttention, reshape_and_cache
 from mindspore_relay.llama.weights import LayerWeights, LlamaConfig, LlamaWeights
 
 
@@ -144,10 +144,10 @@ class _CachedGraph(nn.Cell):
         self.value_caches = ms.ParameterTuple(value_caches)
         self.cache_dtype = key_caches[0].dtype
         self.num_layers = config.num_layers
-        self.head_num = config.head_num
-        self.kv_head_num = config.kv_head_num
         self.hidden_size = config.head_num * config.head_size
-        self.qk_scale = config.head_size**-0.5
+        heads = (config.head_num, config.head_size, config.kv_head_num)
+        self.relay_attention = RelayAttention(*heads)
+        self.prefix_encoder = PrefixEncoderAttention(*heads)
 
 
 class _DecodeGraph(_CachedGraph):
@@ -160,22 +160,19 @@ class _DecodeGraph(_CachedGraph):
         inputs: seq_len, kv_seq_len, kv_share_map, kv_share_len, block_tables, share_block_tables.
         """
         seq_len, kv_seq_len, kv_share_map, kv_share_len, block_tables, share_block_tables = inputs
-        attention = relay_attention(
+        attention = self.relay_attention(
             ops.cast(query, self.cache_dtype).reshape(-1, self.hidden_size),
             self.key_caches[layer],
             self.value_caches[layer],
-            None,
+            None,  # the groups' keys and values lie in the same caches
             None,
             None,
             seq_len,
             kv_seq_len,
             kv_share_map,
             kv_share_len,
-            head_num=self.head_num,
-            kv_head_num=self.kv_head_num,
-            qk_scale=self.qk_scale,
-            block_tables=block_tables,
-            share_block_tables=share_block_tables,
+            block_tables,
+            share_block_tables,
         )
         return ops.cast(attention, ms.float32)
 
@@ -245,7 +242,7 @@ class Prefill(_CachedGraph):
             layer = self.model.layers[i]
             query, key, value = layer.project(x, cos, sin)
             reshape_and_cache(key, value, self.key_caches[i], self.value_caches[i], slot_mapping)
-            attention = prefix_encoder(
+            attention = self.prefix_encoder(
                 ops.cast(query, self.cache_dtype).reshape(-1, self.hidden_size),
                 self.key_caches[i],
                 self.value_caches[i],
@@ -254,10 +251,6 @@ class Prefill(_CachedGraph):
                 seq_len,
                 kv_seq_len,
                 None,
-                mask_type=MaskType.CAUSAL,
-                head_num=self.head_num,
-                kv_head_num=self.kv_head_num,
-                qk_scale=self.qk_scale,
             )
             x = layer.finish(x, ops.cast(attention, ms.float32))
         return self.model.logits(ops.gather(x, last_rows, 0))
