@@ -75,7 +75,8 @@ def to_float(array, dtype=np.float64):
     array = np.asarray(array)
     if dtype_name(array) == "bfloat16":
         array = bfloat16_values(array.view(np.uint16))
-    return array.astype(dtype)
+    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+        return array.astype(dtype)
 
 
 def to_tensor(array):

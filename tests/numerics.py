@@ -53,7 +53,7 @@ def expect(problem):
 
     def run(attend):
         output, lse = operator(*problem.args, **problem.kwargs, return_lse=True, attend=attend)
-        return output.shape, _rows(output, lse), lse
+        return output.shape, as_rows(output, lse), lse
 
     shape, output, lse = run(reference.attend)
     _, plain_output, plain_lse = run(reference.attend_plain(problem.dtype))
@@ -89,7 +89,7 @@ def assert_attention_close(output, expected, name, lse=None):
     output = _as_numpy(output)
     assert dtype_name(output) == expected.dtype, f"{name}: output has dtype {dtype_name(output)}"
     assert output.shape == expected.shape, f"{name}: output {output.shape}, not {expected.shape}"
-    rows = _rows(to_float(output), expected.lse)
+    rows = as_rows(to_float(output), expected.lse)
     assert_rows_close(rows, expected.output, expected.budget, name)
     is_empty = np.isneginf(expected.lse)
     assert (rows[is_empty] == 0).all(), f"{name}: a row without keys is not exactly 0"
@@ -129,6 +129,14 @@ def assert_rows_close(rows, oracle, budget, name):
         )
 
 
+def as_rows(output, lse):
+    """An output in either form as (tokens, head_num, value_head_size)."""
+    tokens, head_num = lse.shape
+    is_flat = output.ndim == 2
+    value_head_size = output.shape[1] // head_num if is_flat else output.shape[2]
+    return output.reshape(tokens, head_num, value_head_size)
+
+
 def half_unit_of_row(oracle, dtype):
     """Half a unit in the last place, in dtype, of the largest element of each row."""
     largest = _row_max(_finite(oracle))
@@ -162,14 +170,6 @@ def _float32_rounding(query, key, value, bias, qk_scale):
 
 def _as_numpy(array):
     return to_numpy(array) if hasattr(array, "asnumpy") else np.asarray(array)
-
-
-def _rows(output, lse):
-    """An output in either form as (tokens, head_num, value_head_size)."""
-    tokens, head_num = lse.shape
-    is_flat = output.ndim == 2
-    value_head_size = output.shape[1] // head_num if is_flat else output.shape[2]
-    return output.reshape(tokens, head_num, value_head_size)
 
 
 def _row_max(array):
