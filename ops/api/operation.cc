@@ -67,13 +67,17 @@ Status ToTensorView(const char *op, const char *name, const MsRelayTensor *tenso
   if (tensor->rank < 1 || tensor->rank > kMaxRank) {
     return InvalidArgument("%s: %s must have 1 to %d dimensions, got %d", op, name, kMaxRank, tensor->rank);
   }
+  bool is_empty = false;
   for (int32_t i = 0; i < tensor->rank; ++i) {
     if (tensor->shape[i] < 0) {
       return InvalidArgument("%s: %s must have no negative dimension, got shape[%d]=%" PRId64, op, name, i, tensor->shape[i]);
     }
     view->shape[i] = tensor->shape[i];
-    // The stride of a dimension of one element is never used, and frameworks put anything there.
-    view->strides[i] = tensor->shape[i] <= 1 ? 1 : tensor->strides[i];
+    is_empty = is_empty || tensor->shape[i] == 0;
+  }
+  for (int32_t i = 0; i < tensor->rank; ++i) {
+    // Strides that are never used, of a dimension of one element or of a tensor without any: frameworks put anything there.
+    view->strides[i] = is_empty || tensor->shape[i] == 1 ? 1 : tensor->strides[i];
   }
   view->rank = tensor->rank;
   view->data = tensor->data;
