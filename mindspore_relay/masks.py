@@ -194,7 +194,7 @@ def check_slopes(slopes, mask_type, head_num, op="prefix_encoder"):
     for head in np.flatnonzero(is_wrong):
         raise ValueError(
             f"{op}: slopes of {MaskType(mask_type).name} must be finite and "
-            f"{'>= 0' if is_left_align else '<= 0'}, got slopes[{head}]={slopes[head]}"
+            f"{'>= 0' if is_left_align else '<= 0'}, got slopes[{head}]={slopes[head]:g}"
         )
     return slopes
 
