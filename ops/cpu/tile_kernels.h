@@ -72,6 +72,15 @@ struct TileState {
   int64_t acc_stride;  // elements; a multiple of kAccumulatorPad, >= value_head_size
 };
 
+// Rows that the caller needs in cache soon, usually a later tile's. attend spreads the prefetches over its work; DRAM
+// is then read while it computes. A hint: results do not depend on it.
+struct PrefetchRows {
+  const void *const *rows = nullptr;  // [num_rows]
+  int64_t offset_bytes = 0;           // from there to the first byte wanted
+  int32_t row_bytes = 0;              // bytes wanted of each row
+  int32_t num_rows = 0;               // 0: nothing
+};
+
 struct AttendArgs {
   const void *query;  // made by pack_query of the same table and dtype
   int32_t num_rows;   // >= 1, any number
@@ -82,6 +91,8 @@ struct AttendArgs {
   TileMask mask;
   TileState state;  // read and updated
   void *scratch;    // scratch_bytes(...) bytes, 64-byte aligned, of this thread alone
+  PrefetchRows next_keys = {};
+  PrefetchRows next_values = {};
 };
 
 struct DTypeKernels {
