@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds requests whose leading cache blocks are the same: the groups of `relay_attention`.
 
-Runs on the host with NumPy alone; a call for 32 requests costs well under a millisecond.
+Runs on the host with NumPy alone; a call for 32 requests takes less than a millisecond.
 """
 
 from typing import NamedTuple
