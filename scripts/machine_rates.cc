@@ -5,7 +5,8 @@
 //   dram_read_gb_s      reading memory that no cache holds, with software prefetch
 //   matrix_gflop_s      the fastest bfloat16 multiply-add unit: AMX, else AVX512-BF16, else 0
 //   float32_gflop_s     float32 fused multiply-adds
-// Usage: machine_rates THREADS [MEGABYTES]   prints one line of JSON. Built by bench_attention.py with the system's g++.
+// Usage: machine_rates THREADS [MEGABYTES]   prints one line of JSON. Built by bench_attention.py
+// with the system's g++.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -29,7 +30,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double Seconds(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double Seconds(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 // Best of several runs of fn(thread) on all threads at once, in seconds.
 double BestTime(int num_threads, int num_runs, const std::function<void(int)> &fn) {
@@ -80,12 +83,14 @@ void ReadMemory(const char *data, size_t bytes) {
 }
 
 double MeasureDram(int num_threads, size_t bytes) {
-  char *data = static_cast<char *>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  char *data = static_cast<char *>(
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   if (data == MAP_FAILED) return 0;
   madvise(data, bytes, MADV_HUGEPAGE);
   memset(data, 1, bytes);
   const size_t share = bytes / num_threads;
-  const double seconds = BestTime(num_threads, 5, [&](int t) { ReadMemory(data + t * share, share); });
+  const double seconds =
+      BestTime(num_threads, 5, [&](int t) { ReadMemory(data + t * share, share); });
   munmap(data, bytes);
   return static_cast<double>(share) * num_threads / seconds * 1e-9;
 }
@@ -156,7 +161,8 @@ __attribute__((target("amx-tile,amx-bf16"))) void BFloat16Amx(int) {
 
 bool HasAmx() {
   constexpr int kArchReqXcompPerm = 0x1023, kXfeatureXtiledata = 18;
-  return __builtin_cpu_supports("amx-bf16") && syscall(SYS_arch_prctl, kArchReqXcompPerm, kXfeatureXtiledata) == 0;
+  return __builtin_cpu_supports("amx-bf16") &&
+         syscall(SYS_arch_prctl, kArchReqXcompPerm, kXfeatureXtiledata) == 0;
 }
 
 double MeasureMatrix(int num_threads, const char **unit) {
@@ -167,7 +173,8 @@ double MeasureMatrix(int num_threads, const char **unit) {
   }
   if (__builtin_cpu_supports("avx512bf16")) {
     *unit = "avx512bf16";
-    return 2.0 * 32 * 12 * kIterations * num_threads / BestTime(num_threads, 3, BFloat16Avx512) * 1e-9;
+    return 2.0 * 32 * 12 * kIterations * num_threads / BestTime(num_threads, 3, BFloat16Avx512) *
+           1e-9;
   }
   *unit = "none";
   return 0;
@@ -204,8 +211,10 @@ int main(int argc, char **argv) {
   const char *unit = "none";
   const double dram = MeasureDram(num_threads, megabytes << 20);
   const double matrix = MeasureMatrix(num_threads, &unit);
-  std::printf("{\"threads\": %d, \"dram_read_gb_s\": %.2f, \"matrix_unit\": \"%s\", \"matrix_gflop_s\": %.1f, "
-              "\"float32_gflop_s\": %.1f}\n",
-              num_threads, dram, unit, matrix, MeasureFloat32(num_threads));
+  std::printf(
+      "{\"threads\": %d, \"dram_read_gb_s\": %.2f, \"matrix_unit\": \"%s\", \"matrix_gflop_s\": "
+      "%.1f, "
+      "\"float32_gflop_s\": %.1f}\n",
+      num_threads, dram, unit, matrix, MeasureFloat32(num_threads));
   return 0;
 }

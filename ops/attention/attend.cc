@@ -3,13 +3,17 @@
 
 // Attention by tiles.
 //
-//   for each span of the unit's keys              a span's sum begins anew and is folded into the total
+//   for each span of the unit's keys              a span's sum begins anew and is folded into the
+//   total
 //     for each tile of kKeyTile keys
-//       for each kv head of the piece             a token's kv heads lie side by side: they are read in order
-//         state <- state joined with (qk_scale * query . key^T + bias, value)         one call of the tile kernels
+//       for each kv head of the piece             a token's kv heads lie side by side: they are
+//       read in order
+//         state <- state joined with (qk_scale * query . key^T + bias, value)         one call of
+//         the tile kernels
 //
-// Bytes read from memory: each key and value of the unit once, however many rows attend them. The plain form of decode
-// reads a shared prefix once per request: with b requests, relay saves (b - 1) / b of its bytes.
+// Bytes read from memory: each key and value of the unit once, however many rows attend them. The
+// plain form of decode reads a shared prefix once per request: with b requests, relay saves (b - 1)
+// / b of its bytes.
 #include "attention/attend.h"
 
 #include <algorithm>
@@ -47,12 +51,14 @@ struct Scratch {
     return reinterpret_cast<T *>(base + offset);
   }
   MaskRows Mask() const {
-    return {At<int32_t>(layout->visible_keys), At<float>(layout->distance), At<const void *>(layout->row_pointers)};
+    return {At<int32_t>(layout->visible_keys), At<float>(layout->distance),
+            At<const void *>(layout->row_pointers)};
   }
 };
 
 HeadStates TotalStates(const Plan &plan, const Scratch &scratch, int64_t rows) {
-  return {scratch.At<float>(scratch.layout->total_acc), scratch.At<float>(scratch.layout->total_max),
+  return {scratch.At<float>(scratch.layout->total_acc),
+          scratch.At<float>(scratch.layout->total_max),
           scratch.At<float>(scratch.layout->total_sum), plan.acc_stride, rows};
 }
 
@@ -64,9 +70,10 @@ HeadStates SpanStates(const Plan &plan, const Scratch &scratch, int64_t rows) {
 // All kv heads of one of the unit's slots.
 HeadStates SlotStates(const Plan &plan, const Unit &unit, int32_t slot, char *workspace) {
   const SlotLayout layout = MakeSlotLayout(plan, unit);
-  float *data = reinterpret_cast<float *>(workspace + unit.slots_offset_bytes + slot * layout.bytes);
-  return {data, data + layout.row_max_offset_elements, data + layout.row_sum_offset_elements, plan.acc_stride,
-          RowsPerKvHead(plan, unit)};
+  float *data =
+      reinterpret_cast<float *>(workspace + unit.slots_offset_bytes + slot * layout.bytes);
+  return {data, data + layout.row_max_offset_elements, data + layout.row_sum_offset_elements,
+          plan.acc_stride, RowsPerKvHead(plan, unit)};
 }
 
 struct HeadRange {
@@ -99,9 +106,15 @@ void PrepareRows(const Plan &plan, const Unit &unit, HeadRange heads, const Scra
   }
 }
 
-// states <- states joined with one span of the unit's keys. PrepareRows has run for the same unit and heads.
-void AttendSpan(const Plan &plan, const Unit &unit, HeadRange heads, int64_t span, const Scratch &scratch,
-                const HeadStates &states) {
+// Keys of the unit's tile that begins at key_begin; 0 behind the last.
+int32_t TileKeys(const Unit &unit, int64_t key_begin) {
+  return static_cast<int32_t>(std::clamp<int64_t>(unit.num_keys - key_begin, 0, kKeyTile));
+}
+
+// states <- states joined with one span of the unit's keys. PrepareRows has run for the same unit
+// and heads.
+void AttendSpan(const Plan &plan, const Unit &unit, HeadRange heads, int64_t span,
+                const Scratch &scratch, const HeadStates &states) {
   const int64_t end = std::min(unit.num_keys, (span + 1) * kSpanKeys);
   AttendArgs args = {};
   args.num_rows = static_cast<int32_t>(states.rows);
@@ -109,28 +122,41 @@ void AttendSpan(const Plan &plan, const Unit &unit, HeadRange heads, int64_t spa
   args.value_head_size = plan.heads.value_head_size;
   args.qk_scale = plan.heads.qk_scale;
   args.scratch = scratch.At<char>(scratch.layout->kernels);
+  const int32_t key_bytes = plan.heads.head_size * DTypeBytes(plan.heads.dtype);
+  const int32_t value_bytes = plan.heads.value_head_size * DTypeBytes(plan.heads.dtype);
   const MaskRows mask_rows = scratch.Mask();
-  KvTileRows tile_rows;
+  KvTileRows rows[2];  // of this tile and of the next, which is fetched meanwhile
+  KvTile next =
+      LoadKvTile(*unit.source, span * kSpanKeys, TileKeys(unit, span * kSpanKeys), &rows[0]);
+  int32_t turn = 0;
   for (int64_t key_begin = span * kSpanKeys; key_begin < end; key_begin += kKeyTile) {
-    const int32_t num_keys = static_cast<int32_t>(std::min<int64_t>(kKeyTile, end - key_begin));
-    args.tile = LoadKvTile(*unit.source, key_begin, num_keys, &tile_rows);
-    args.mask = MakeTileMask(plan, unit, key_begin, num_keys, mask_rows);
+    args.tile = next;
+    turn = 1 - turn;
+    next = LoadKvTile(*unit.source, key_begin + kKeyTile, TileKeys(unit, key_begin + kKeyTile),
+                      &rows[turn]);
+    args.mask = MakeTileMask(plan, unit, key_begin, args.tile.num_keys, mask_rows);
     for (int32_t head = heads.begin; head < heads.end; ++head) {
       const int64_t index = head - heads.begin;
       SelectKvHead(*unit.source, head, &args.tile);
-      SelectMaskHead(plan, unit, key_begin, head, scratch.At<float>(scratch.layout->slope) + index * states.rows,
-                     mask_rows, &args.mask);
-      args.query = scratch.At<char>(scratch.layout->packed_query + index * PackedHeadBytes(plan, states.rows));
+      args.next_keys = {next.key_rows, args.tile.key_offset_bytes, key_bytes, next.num_keys};
+      args.next_values = {next.value_rows, args.tile.value_offset_bytes, value_bytes,
+                          next.num_keys};
+      SelectMaskHead(plan, unit, key_begin, head,
+                     scratch.At<float>(scratch.layout->slope) + index * states.rows, mask_rows,
+                     &args.mask);
+      args.query = scratch.At<char>(scratch.layout->packed_query +
+                                    index * PackedHeadBytes(plan, states.rows));
       args.state = states.Head(index);
       plan.dtype_kernels->attend(args);
     }
   }
 }
 
-// states <- states joined with spans [span_begin, span_end), folded in order. is_empty: states hold no key yet, and the
-// first span is attended in place (a fold into an empty total is a copy).
-void AttendSpans(const Plan &plan, const Unit &unit, HeadRange heads, int64_t span_begin, int64_t span_end, bool is_empty,
-                 const Scratch &scratch, const HeadStates &states) {
+// states <- states joined with spans [span_begin, span_end), folded in order. is_empty: states hold
+// no key yet, and the first span is attended in place (a fold into an empty total is a copy).
+void AttendSpans(const Plan &plan, const Unit &unit, HeadRange heads, int64_t span_begin,
+                 int64_t span_end, bool is_empty, const Scratch &scratch,
+                 const HeadStates &states) {
   PrepareRows(plan, unit, heads, scratch);
   const HeadStates span_states = SpanStates(plan, scratch, states.rows);
   for (int64_t span = span_begin; span < span_end; ++span) {
@@ -142,33 +168,37 @@ void AttendSpans(const Plan &plan, const Unit &unit, HeadRange heads, int64_t sp
     const int64_t head_rows = heads.size() * states.rows;
     ResetState(span_states.Head(0), head_rows);
     AttendSpan(plan, unit, heads, span, scratch, span_states);
-    FoldState(*plan.kernels, states.Head(0), span_states.Head(0), head_rows, plan.heads.value_head_size);
+    FoldState(*plan.kernels, states.Head(0), span_states.Head(0), head_rows,
+              plan.heads.value_head_size);
   }
 }
 
-void RunPartialPiece(const Plan &plan, const PartialPiece &piece, char *workspace, const Scratch &scratch) {
+void RunPartialPiece(const Plan &plan, const PartialPiece &piece, char *workspace,
+                     const Scratch &scratch) {
   const Unit &unit = plan.units[piece.unit];
   HeadStates states = SlotStates(plan, unit, piece.slot, workspace);
   const TileState first = states.Head(piece.head_begin);
   states = {first.acc, first.row_max, first.row_sum, states.acc_stride, states.rows};
   const HeadRange heads = {piece.head_begin, piece.head_end};
   ResetState(states.Head(0), heads.size() * states.rows);
-  AttendSpans(plan, unit, heads, piece.span_begin, piece.span_end, /*is_empty=*/true, scratch, states);
+  AttendSpans(plan, unit, heads, piece.span_begin, piece.span_end, /*is_empty=*/true, scratch,
+              states);
 }
 
 // total <- total joined with a unit: its slots when it has some, else its keys.
-void JoinUnit(const Plan &plan, const Unit &unit, int32_t first_member, HeadRange heads, bool is_empty, char *workspace,
-              const Scratch &scratch, const HeadStates &total) {
+void JoinUnit(const Plan &plan, const Unit &unit, int32_t first_member, HeadRange heads,
+              bool is_empty, char *workspace, const Scratch &scratch, const HeadStates &total) {
   if (unit.num_slots == 0) {
-    AttendSpans(plan, unit, heads, 0, (unit.num_keys + kSpanKeys - 1) / kSpanKeys, is_empty, scratch, total);
+    AttendSpans(plan, unit, heads, 0, (unit.num_keys + kSpanKeys - 1) / kSpanKeys, is_empty,
+                scratch, total);
     return;
   }
   const int64_t first_row = int64_t{first_member} * plan.heads.heads_per_kv_head;
   for (int32_t slot = 0; slot < unit.num_slots; ++slot) {
     const HeadStates part = SlotStates(plan, unit, slot, workspace);
     for (int32_t head = heads.begin; head < heads.end; ++head) {
-      FoldState(*plan.kernels, total.Head(head - heads.begin), part.Rows(head, first_row), total.rows,
-                plan.heads.value_head_size);
+      FoldState(*plan.kernels, total.Head(head - heads.begin), part.Rows(head, first_row),
+                total.rows, plan.heads.value_head_size);
     }
   }
 }
@@ -180,22 +210,26 @@ void WriteRows(const Plan &plan, const Unit &unit, HeadRange heads, const HeadSt
     for (int64_t row = 0; row < total.rows; ++row) {
       const int64_t token = unit.Token(row / heads_per_kv_head);
       const int64_t query_head = int64_t{head} * heads_per_kv_head + row % heads_per_kv_head;
-      float *lse = plan.rows.lse.data == nullptr ? nullptr
-                                                 : reinterpret_cast<float *>(plan.rows.lse.At(token, query_head));
-      FinishRow(*plan.dtype_kernels, state.acc + row * state.acc_stride, state.row_max[row], state.row_sum[row],
-                plan.heads.value_head_size, plan.rows.out.At(token, query_head), lse);
+      float *lse = plan.rows.lse.data == nullptr
+                       ? nullptr
+                       : reinterpret_cast<float *>(plan.rows.lse.At(token, query_head));
+      FinishRow(*plan.dtype_kernels, state.acc + row * state.acc_stride, state.row_max[row],
+                state.row_sum[row], plan.heads.value_head_size, plan.rows.out.At(token, query_head),
+                lse);
     }
   }
 }
 
-void RunFinalPiece(const Plan &plan, const FinalPiece &piece, char *workspace, const Scratch &scratch) {
+void RunFinalPiece(const Plan &plan, const FinalPiece &piece, char *workspace,
+                   const Scratch &scratch) {
   const Unit &unit = plan.units[piece.unit];
   const HeadRange heads = {piece.head_begin, piece.head_end};
   const HeadStates total = TotalStates(plan, scratch, RowsPerKvHead(plan, unit));
   ResetState(total.Head(0), heads.size() * total.rows);
   const bool has_prior = piece.prior_unit >= 0;
   if (has_prior) {
-    JoinUnit(plan, plan.units[piece.prior_unit], piece.prior_member, heads, /*is_empty=*/true, workspace, scratch, total);
+    JoinUnit(plan, plan.units[piece.prior_unit], piece.prior_member, heads, /*is_empty=*/true,
+             workspace, scratch, total);
   }
   JoinUnit(plan, unit, 0, heads, /*is_empty=*/!has_prior, workspace, scratch, total);
   WriteRows(plan, unit, heads, total);
@@ -218,14 +252,16 @@ void RunPlan(const Plan &plan, void *workspace) {
       static_cast<int64_t>(plan.partial_pieces.size()), plan.num_workers,
       [](void *opaque, int64_t index, int32_t worker) {
         const RunContext &run = *static_cast<RunContext *>(opaque);
-        RunPartialPiece(*run.plan, run.plan->partial_pieces[index], run.workspace, run.WorkerScratch(worker));
+        RunPartialPiece(*run.plan, run.plan->partial_pieces[index], run.workspace,
+                        run.WorkerScratch(worker));
       },
       &context);
   ParallelFor(
       static_cast<int64_t>(plan.final_pieces.size()), plan.num_workers,
       [](void *opaque, int64_t index, int32_t worker) {
         const RunContext &run = *static_cast<RunContext *>(opaque);
-        RunFinalPiece(*run.plan, run.plan->final_pieces[index], run.workspace, run.WorkerScratch(worker));
+        RunFinalPiece(*run.plan, run.plan->final_pieces[index], run.workspace,
+                      run.WorkerScratch(worker));
       },
       &context);
 }

@@ -9,7 +9,8 @@
 
 namespace mindspore_relay {
 
-// workspace: plan.workspace_bytes bytes, 64-byte aligned; content on entry does not matter. Allocates nothing.
+// workspace: plan.workspace_bytes bytes, 64-byte aligned; content on entry does not matter.
+// Allocates nothing.
 void RunPlan(const Plan &plan, void *workspace);
 
 }  // namespace mindspore_relay

@@ -14,7 +14,8 @@
 
 namespace mindspore_relay {
 
-// Most elements of a head, of key or value. A tile of 64 keys of this size, widened to float, still fits an L2 cache.
+// Most elements of a head, of key or value. A tile of 64 keys of this size, widened to float, still
+// fits an L2 cache.
 constexpr int64_t kMaxHeadSize = 576;
 constexpr int64_t kHeadSizeMultiple = 8;
 constexpr int64_t kMaxBlockSize = 512;  // tokens
@@ -63,7 +64,8 @@ Status CheckPrefixEncoder(const PrefixEncoderArgs &args, PrefixEncoderProblem *p
 Status CheckReshapeAndCache(const ReshapeAndCacheArgs &args);
 Status CheckMergeAttentionStates(const MergeAttentionStatesArgs &args);
 
-// Mask and slopes of PrefixEncoder against mask_type (alibi_mask_check.cc). args.mask_type is one of the operator's.
+// Mask and slopes of PrefixEncoder against mask_type (alibi_mask_check.cc). args.mask_type is one
+// of the operator's.
 Status CheckAlibi(const PrefixEncoderArgs &args, int64_t max_kv_seq_len, BiasParams *bias);
 
 // ---- pieces that several checks share ----
@@ -78,31 +80,36 @@ Status CheckPresent(const char *op, const char *name, const TensorView &tensor);
 Status CheckDType(const char *op, const char *name, const TensorView &tensor, DType dtype);
 
 // head_num, kv_head_num, qk_scale -> heads (but for the sizes and dtype).
-Status CheckHeadCounts(const char *op, int32_t head_num, int32_t kv_head_num, float qk_scale, HeadParams *heads);
+Status CheckHeadCounts(const char *op, int32_t head_num, int32_t kv_head_num, float qk_scale,
+                       HeadParams *heads);
 
-// query [tokens, head_num * head_size] or [tokens, head_num, head_size] -> heads.dtype, heads.head_size, *view.
+// query [tokens, head_num * head_size] or [tokens, head_num, head_size] -> heads.dtype,
+// heads.head_size, *view.
 Status CheckQuery(const char *op, const TensorView &query, HeadParams *heads, RowsView *view);
 
 // out and lse against query -> *rows. heads is complete.
-Status CheckOutputs(const char *op, const TensorView &query, const TensorView &out, const TensorView &lse,
-                    const HeadParams &heads, RowTensors *rows);
+Status CheckOutputs(const char *op, const TensorView &query, const TensorView &out,
+                    const TensorView &lse, const HeadParams &heads, RowTensors *rows);
 
 Status CheckHeadSize(const char *op, const char *name, int64_t head_size);
 
-// A tensor of keys or values: `num_leading` dimensions, then [kv_head_num, size] or [kv_head_num * size].
-// *head_size 0: taken from the tensor; else the tensor must have it. -> *side with strides of tensor and head.
+// A tensor of keys or values: `num_leading` dimensions, then [kv_head_num, size] or [kv_head_num *
+// size]. *head_size 0: taken from the tensor; else the tensor must have it. -> *side with strides
+// of tensor and head.
 struct KvTensorRule {
   const char *op;
-  const char *name;       // "key", "value_share"
-  int64_t index;          // of a list; -1: no list
-  int32_t num_leading;    // 1: [S, ...]; 2: [batch, S, ...] or [num_blocks, block_size, ...]
+  const char *name;     // "key", "value_share"
+  int64_t index;        // of a list; -1: no list
+  int32_t num_leading;  // 1: [S, ...]; 2: [batch, S, ...] or [num_blocks, block_size, ...]
   DType dtype;
   int32_t kv_head_num;
 };
-Status CheckKvTensor(const KvTensorRule &rule, const TensorView &tensor, int32_t *head_size, KvSide *side);
+Status CheckKvTensor(const KvTensorRule &rule, const TensorView &tensor, int32_t *head_size,
+                     KvSide *side);
 
 // Key and value of one cache: same blocks, a block size within the limits.
-Status CheckCachePair(const char *op, const char *key_name, const TensorView &key, const TensorView &value);
+Status CheckCachePair(const char *op, const char *key_name, const TensorView &key,
+                      const TensorView &value);
 
 // An integer tensor [count] on the host.
 struct LengthsRule {
@@ -118,13 +125,13 @@ int64_t LengthAt(const TensorView &tensor, int64_t index);
 // Row `row` of a block table, for num_keys keys of a cache -> *table.
 struct BlockTableRule {
   const char *op;
-  const char *name;       // "block_tables"
-  const char *row_name;   // "request", "group"
-  int64_t num_blocks;     // of the cache
+  const char *name;      // "block_tables"
+  const char *row_name;  // "request", "group"
+  int64_t num_blocks;    // of the cache
   int64_t block_size;
 };
-Status CheckBlockTable(const BlockTableRule &rule, const TensorView &tables, int64_t row, int64_t num_keys,
-                       const int32_t **table);
+Status CheckBlockTable(const BlockTableRule &rule, const TensorView &tables, int64_t row,
+                       int64_t num_keys, const int32_t **table);
 Status CheckBlockTableShape(const char *op, const char *name, const TensorView &tables);
 
 }  // namespace mindspore_relay

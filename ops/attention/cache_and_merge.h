@@ -11,8 +11,10 @@
 namespace mindspore_relay {
 
 // Arguments must have passed their check. Neither allocates nor fails.
-void RunReshapeAndCache(const ReshapeAndCacheArgs &args, const TileKernels &kernels, int32_t num_threads);
-void RunMergeAttentionStates(const MergeAttentionStatesArgs &args, const TileKernels &kernels, int32_t num_threads);
+void RunReshapeAndCache(const ReshapeAndCacheArgs &args, const TileKernels &kernels,
+                        int32_t num_threads);
+void RunMergeAttentionStates(const MergeAttentionStatesArgs &args, const TileKernels &kernels,
+                             int32_t num_threads);
 
 }  // namespace mindspore_relay
 

@@ -16,7 +16,8 @@ KvTile LoadKvTile(const KvSource &source, int64_t key_begin, int32_t num_keys, K
   tile.value_stride_bytes = source.value.token_stride_bytes;
   int32_t filled = 0;
   while (filled < num_keys) {
-    // One run of tokens that lie evenly: the rest of a block, or the whole tile when the source is not paged.
+    // One run of tokens that lie evenly: the rest of a block, or the whole tile when the source is
+    // not paged.
     const int64_t token = key_begin + filled;
     int64_t offset = token;
     int64_t block = 0;
@@ -27,9 +28,10 @@ KvTile LoadKvTile(const KvSource &source, int64_t key_begin, int32_t num_keys, K
       run = static_cast<int32_t>(std::min<int64_t>(run, source.block_size - offset));
       if (run < num_keys) tile.key_stride_bytes = tile.value_stride_bytes = 0;
     }
-    const char *key = source.key.data + block * source.key.block_stride_bytes + offset * source.key.token_stride_bytes;
-    const char *value =
-        source.value.data + block * source.value.block_stride_bytes + offset * source.value.token_stride_bytes;
+    const char *key = source.key.data + block * source.key.block_stride_bytes +
+                      offset * source.key.token_stride_bytes;
+    const char *value = source.value.data + block * source.value.block_stride_bytes +
+                        offset * source.value.token_stride_bytes;
     for (int32_t i = 0; i < run; ++i) {
       rows->key[filled + i] = key + i * source.key.token_stride_bytes;
       rows->value[filled + i] = value + i * source.value.token_stride_bytes;

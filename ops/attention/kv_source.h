@@ -1,8 +1,8 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Where the keys and values of one part (a group's prefix, a request's private keys) lie: one description for list,
-// stacked and paged form, so that no algorithm knows the form.
+// Where the keys and values of one part (a group's prefix, a request's private keys) lie: one
+// description for list, stacked and paged form, so that no algorithm knows the form.
 #ifndef MINDSPORE_RELAY_ATTENTION_KV_SOURCE_H_
 #define MINDSPORE_RELAY_ATTENTION_KV_SOURCE_H_
 
@@ -14,17 +14,18 @@ namespace mindspore_relay {
 
 // One side of a part: its keys, or its values. Strides count bytes.
 struct KvSide {
-  const char *data = nullptr;       // key (value) of token 0, kv head 0; paged: of block 0
-  int64_t token_stride_bytes = 0;   // between two tokens (of one block)
-  int64_t head_stride_bytes = 0;    // between two kv heads of a token
-  int64_t block_stride_bytes = 0;   // paged: between two blocks
+  const char *data = nullptr;      // key (value) of token 0, kv head 0; paged: of block 0
+  int64_t token_stride_bytes = 0;  // between two tokens (of one block)
+  int64_t head_stride_bytes = 0;   // between two kv heads of a token
+  int64_t block_stride_bytes = 0;  // paged: between two blocks
 };
 
 struct KvSource {
   KvSide key;
   KvSide value;
-  const int32_t *block_table = nullptr;  // [CeilDiv(num_keys, block_size)] physical blocks; nullptr: not paged
-  int32_t block_size = 0;                // tokens per block
+  const int32_t *block_table =
+      nullptr;             // [CeilDiv(num_keys, block_size)] physical blocks; nullptr: not paged
+  int32_t block_size = 0;  // tokens per block
   int64_t num_keys = 0;
 };
 
@@ -34,8 +35,8 @@ struct KvTileRows {
   const void *value[kKeyTile];
 };
 
-// Keys [key_begin, key_begin + num_keys) of the source, as a tile of kv head 0 (see SelectKvHead). `rows` must outlive
-// the tile.
+// Keys [key_begin, key_begin + num_keys) of the source, as a tile of kv head 0 (see SelectKvHead).
+// `rows` must outlive the tile.
 KvTile LoadKvTile(const KvSource &source, int64_t key_begin, int32_t num_keys, KvTileRows *rows);
 
 // Turns the tile to another kv head.

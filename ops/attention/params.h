@@ -1,7 +1,8 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The problem that an operator call states, after its arguments were checked: no -1, no "0 means default", no form.
+// The problem that an operator call states, after its arguments were checked: no -1, no "0 means
+// default", no form.
 #ifndef MINDSPORE_RELAY_ATTENTION_PARAMS_H_
 #define MINDSPORE_RELAY_ATTENTION_PARAMS_H_
 
@@ -29,12 +30,12 @@ enum class Path : int32_t { kAuto = 0, kRelay = 1, kPlain = 2 };
 
 struct HeadParams {
   int32_t head_num = 0;
-  int32_t kv_head_num = 0;          // >= 1, divides head_num
-  int32_t heads_per_kv_head = 0;    // head_num / kv_head_num
-  int32_t head_size = 0;            // of query and key
+  int32_t kv_head_num = 0;        // >= 1, divides head_num
+  int32_t heads_per_kv_head = 0;  // head_num / kv_head_num
+  int32_t head_size = 0;          // of query and key
   int32_t value_head_size = 0;
-  float qk_scale = 1.0f;            // factor on query . key
-  DType dtype = DType::kFloat32;    // of query, key, value and output
+  float qk_scale = 1.0f;          // factor on query . key
+  DType dtype = DType::kFloat32;  // of query, key, value and output
 };
 
 // query, output and lse rows: row t, head h at data + t * token_stride + h * head_stride.
@@ -54,7 +55,8 @@ struct RowTensors {
   RowsView lse;  // data nullptr: not asked for
 };
 
-// RelayAttention: request b has the query row b and sees group_keys[group[b]], then private_keys[b].
+// RelayAttention: request b has the query row b and sees group_keys[group[b]], then
+// private_keys[b].
 struct RelayAttentionProblem {
   HeadParams heads;
   RowTensors rows;
@@ -67,9 +69,9 @@ struct RelayAttentionProblem {
 // What PrefixEncoder adds to the scores (contract: the table of mask types).
 struct BiasParams {
   MaskType mask_type = MaskType::kCausal;
-  const float *slopes = nullptr;       // [head_num], with stride slopes_stride; the [256, 256] masks
-  int64_t slopes_stride = 0;           // elements
-  const char *table = nullptr;         // [head_num][rows][128] in the query's dtype; the 3-D mask
+  const float *slopes = nullptr;  // [head_num], with stride slopes_stride; the [256, 256] masks
+  int64_t slopes_stride = 0;      // elements
+  const char *table = nullptr;    // [head_num][rows][128] in the query's dtype; the 3-D mask
   int64_t table_head_stride_bytes = 0;
   int64_t table_row_stride_bytes = 0;
 };

@@ -26,7 +26,8 @@ int64_t TotalCost(const Plan &plan) {
   return total;
 }
 
-void ResetPlan(const HeadParams &heads, const RowTensors &rows, const TileKernels &kernels, Plan *plan) {
+void ResetPlan(const HeadParams &heads, const RowTensors &rows, const TileKernels &kernels,
+               Plan *plan) {
   plan->heads = heads;
   plan->rows = rows;
   plan->bias = BiasParams();
@@ -46,20 +47,21 @@ void ResetPlan(const HeadParams &heads, const RowTensors &rows, const TileKernel
 
 // How the kv heads and spans of a unit are cut.
 struct Cut {
-  int32_t heads;      // kv heads per piece
-  bool is_per_span;   // each span is a piece with a slot of its own
+  int32_t heads;     // kv heads per piece
+  bool is_per_span;  // each span is a piece with a slot of its own
 };
 
-// Kv heads whose state fits the budget together. All of them when rows are few: a token's heads lie side by side in
-// memory, and reading them in order is what DRAM likes best.
+// Kv heads whose state fits the budget together. All of them when rows are few: a token's heads lie
+// side by side in memory, and reading them in order is what DRAM likes best.
 int32_t HeadsThatFit(const Plan &plan, const Unit &unit) {
-  const int64_t state_bytes = RowsPerKvHead(plan, unit) * plan.acc_stride * static_cast<int64_t>(sizeof(float));
+  const int64_t state_bytes =
+      RowsPerKvHead(plan, unit) * plan.acc_stride * static_cast<int64_t>(sizeof(float));
   const int64_t fitting = kStateBudgetBytes / std::max<int64_t>(1, state_bytes);
   return static_cast<int32_t>(std::clamp<int64_t>(fitting, 1, plan.heads.kv_head_num));
 }
 
-// pieces: how many the unit should be cut into to be a fair share of the work. prefer_spans: whether to cut by spans
-// before heads (partial results are small, or needed anyway).
+// pieces: how many the unit should be cut into to be a fair share of the work. prefer_spans:
+// whether to cut by spans before heads (partial results are small, or needed anyway).
 Cut ChooseCut(const Plan &plan, const Unit &unit, int64_t pieces, bool prefer_spans) {
   const int32_t kv_heads = plan.heads.kv_head_num;
   const int32_t fitting = HeadsThatFit(plan, unit);
@@ -85,7 +87,8 @@ void AddPartialPieces(const Cut &cut, int32_t unit_index, Plan *plan) {
     for (int32_t head = 0; head < plan->heads.kv_head_num; head += cut.heads) {
       const int32_t head_end = std::min(head + cut.heads, plan->heads.kv_head_num);
       const int64_t span = slot * spans_per_piece;
-      plan->partial_pieces.push_back({unit_index, slot, head, head_end, span, span + spans_per_piece});
+      plan->partial_pieces.push_back(
+          {unit_index, slot, head, head_end, span, span + spans_per_piece});
     }
   }
 }
@@ -98,9 +101,10 @@ void AddFinalPieces(int32_t heads_per_piece, FinalPiece piece, Plan *plan) {
   }
 }
 
-// Offsets of the scratch arrays for pieces of at most max_heads kv heads and max_rows rows each, and at most
-// max_head_rows of both together.
-ScratchLayout MakeScratchLayout(const Plan &plan, int64_t max_heads, int64_t max_rows, int64_t max_head_rows) {
+// Offsets of the scratch arrays for pieces of at most max_heads kv heads and max_rows rows each,
+// and at most max_head_rows of both together.
+ScratchLayout MakeScratchLayout(const Plan &plan, int64_t max_heads, int64_t max_rows,
+                                int64_t max_head_rows) {
   ScratchLayout layout;
   int64_t end = 0;
   const auto take = [&end](int64_t bytes) {
@@ -110,8 +114,8 @@ ScratchLayout MakeScratchLayout(const Plan &plan, int64_t max_heads, int64_t max
   };
   const int64_t float_bytes = static_cast<int64_t>(sizeof(float));
   // packed_query_bytes rounds up per head.
-  layout.packed_query = take(max_heads * plan.dtype_kernels->packed_query_bytes(static_cast<int32_t>(max_rows),
-                                                                                plan.heads.head_size));
+  layout.packed_query = take(max_heads * plan.dtype_kernels->packed_query_bytes(
+                                             static_cast<int32_t>(max_rows), plan.heads.head_size));
   layout.total_acc = take(max_head_rows * plan.acc_stride * float_bytes);
   layout.total_max = take(max_head_rows * float_bytes);
   layout.total_sum = take(max_head_rows * float_bytes);
@@ -122,7 +126,8 @@ ScratchLayout MakeScratchLayout(const Plan &plan, int64_t max_heads, int64_t max
   layout.visible_keys = take(max_rows * static_cast<int64_t>(sizeof(int32_t)));
   layout.slope = take(max_head_rows * float_bytes);
   layout.distance = take(max_rows * float_bytes);
-  layout.kernels = take(plan.dtype_kernels->scratch_bytes(plan.heads.head_size, plan.heads.value_head_size));
+  layout.kernels =
+      take(plan.dtype_kernels->scratch_bytes(plan.heads.head_size, plan.heads.value_head_size));
   layout.bytes = end;
   return layout;
 }
@@ -143,17 +148,19 @@ void FinishPlan(int64_t total_cost, int32_t num_threads, Plan *plan) {
     count(plan->units[piece.unit], piece.head_end - piece.head_begin);
   }
   plan->scratch = MakeScratchLayout(*plan, max_heads, max_rows, max_head_rows);
-  const int64_t most_pieces = static_cast<int64_t>(std::max(plan->partial_pieces.size(), plan->final_pieces.size()));
+  const int64_t most_pieces =
+      static_cast<int64_t>(std::max(plan->partial_pieces.size(), plan->final_pieces.size()));
   const int64_t macs = total_cost * (plan->heads.head_size + plan->heads.value_head_size);
   const int64_t useful = macs < kMinParallelMacs ? 1 : std::max<int64_t>(1, most_pieces);
   plan->num_workers = static_cast<int32_t>(std::min<int64_t>(num_threads, useful));
   plan->workspace_bytes = plan->slots_bytes + plan->num_workers * plan->scratch.bytes;
   // Dear pieces first: the last ones to end are then cheap. Equal ones keep the order of memory.
-  std::sort(plan->final_pieces.begin(), plan->final_pieces.end(), [](const FinalPiece &a, const FinalPiece &b) {
-    if (a.cost != b.cost) return a.cost > b.cost;
-    if (a.unit != b.unit) return a.unit < b.unit;
-    return a.head_begin < b.head_begin;
-  });
+  std::sort(plan->final_pieces.begin(), plan->final_pieces.end(),
+            [](const FinalPiece &a, const FinalPiece &b) {
+              if (a.cost != b.cost) return a.cost > b.cost;
+              if (a.unit != b.unit) return a.unit < b.unit;
+              return a.head_begin < b.head_begin;
+            });
 }
 
 int64_t FairCost(int64_t total_cost, int32_t num_threads) {
@@ -179,8 +186,8 @@ void GroupMembers(const RelayAttentionProblem &problem, Plan *plan) {
   plan->member_begin[0] = 0;
 }
 
-// Units of the prefixes: blocks of a group's requests (relay), or one per request (plain). Groups that nobody reads, and
-// empty prefixes, get none.
+// Units of the prefixes: blocks of a group's requests (relay), or one per request (plain). Groups
+// that nobody reads, and empty prefixes, get none.
 void AddPrefixUnits(const RelayAttentionProblem &problem, Plan *plan) {
   const int32_t members_per_unit = std::max(1, kMaxUnitRows / problem.heads.heads_per_kv_head);
   plan->prior_unit.assign(problem.group.size(), -1);
@@ -219,14 +226,16 @@ SlotLayout MakeSlotLayout(const Plan &plan, const Unit &unit) {
   return layout;
 }
 
-// Relay saves (num_members - 1) readings of the prefix and pays one pass over the members' accumulators, which is less
-// than one tile of keys. With a single member, or less than a tile, there is nothing to save.
+// Relay saves (num_members - 1) readings of the prefix and pays one pass over the members'
+// accumulators, which is less than one tile of keys. With a single member, or less than a tile,
+// there is nothing to save.
 Path ChoosePath(Path wanted, int64_t num_members, int64_t num_keys) {
   if (wanted != Path::kAuto) return wanted;
   return num_members >= 2 && num_keys >= kKeyTile ? Path::kRelay : Path::kPlain;
 }
 
-void PlanRelayAttention(const RelayAttentionProblem &problem, const TileKernels &kernels, int32_t num_threads, Plan *plan) {
+void PlanRelayAttention(const RelayAttentionProblem &problem, const TileKernels &kernels,
+                        int32_t num_threads, Plan *plan) {
   ResetPlan(problem.heads, problem.rows, kernels, plan);
   GroupMembers(problem, plan);
   AddPrefixUnits(problem, plan);
@@ -246,14 +255,16 @@ void PlanRelayAttention(const RelayAttentionProblem &problem, const TileKernels 
     const Unit &unit = plan->units[u];
     const int64_t pieces = CeilDiv(UnitCost(*plan, unit), fair_cost);
     const Cut cut = ChooseCut(*plan, unit, pieces, /*prefer_spans=*/true);
-    // A prefix that one request reads alone, and that is no more than a fair piece, is attended in phase 2.
+    // A prefix that one request reads alone, and that is no more than a fair piece, is attended in
+    // phase 2.
     if (unit.num_members > 1 || pieces > 1) AddPartialPieces(cut, u, plan);
   }
   for (int32_t b = 0; b < batch; ++b) {
     const int32_t u = num_prefix_units + b;
     const int32_t prior = plan->prior_unit[b];
     int64_t cost = UnitCost(*plan, plan->units[u]);
-    if (prior >= 0 && plan->units[prior].num_slots == 0) cost += UnitCost(*plan, plan->units[prior]);
+    if (prior >= 0 && plan->units[prior].num_slots == 0)
+      cost += UnitCost(*plan, plan->units[prior]);
     const int64_t pieces = std::max<int64_t>(1, CeilDiv(cost, fair_cost));
     const Cut cut = ChooseCut(*plan, plan->units[u], pieces, /*prefer_spans=*/false);
     if (cut.is_per_span) AddPartialPieces(cut, u, plan);
@@ -262,7 +273,8 @@ void PlanRelayAttention(const RelayAttentionProblem &problem, const TileKernels 
   FinishPlan(total_cost, num_threads, plan);
 }
 
-void PlanPrefixEncoder(const PrefixEncoderProblem &problem, const TileKernels &kernels, int32_t num_threads, Plan *plan) {
+void PlanPrefixEncoder(const PrefixEncoderProblem &problem, const TileKernels &kernels,
+                       int32_t num_threads, Plan *plan) {
   ResetPlan(problem.heads, problem.rows, kernels, plan);
   plan->bias = problem.bias;
   const int64_t tokens_per_unit = std::max(1, kQueryTileRows / problem.heads.heads_per_kv_head);
@@ -282,7 +294,8 @@ void PlanPrefixEncoder(const PrefixEncoderProblem &problem, const TileKernels &k
   const int64_t fair_cost = FairCost(total_cost, num_threads);
   for (int32_t u = 0; u < static_cast<int32_t>(plan->units.size()); ++u) {
     const int64_t cost = UnitCost(*plan, plan->units[u]);
-    const Cut cut = ChooseCut(*plan, plan->units[u], CeilDiv(cost, fair_cost), /*prefer_spans=*/false);
+    const Cut cut =
+        ChooseCut(*plan, plan->units[u], CeilDiv(cost, fair_cost), /*prefer_spans=*/false);
     if (cut.is_per_span) AddPartialPieces(cut, u, plan);
     AddFinalPieces(cut.heads, {-1, 0, u, 0, 0, cost}, plan);
   }

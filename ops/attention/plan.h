@@ -1,19 +1,23 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The plan of a call: which rows attend which keys together, in which pieces, and where partial results lie. Pure: it
-// reads a problem and writes a Plan; nothing is computed, no tensor is touched.
+// The plan of a call: which rows attend which keys together, in which pieces, and where partial
+// results lie. Pure: it reads a problem and writes a Plan; nothing is computed, no tensor is
+// touched.
 //
 // Words:
-//   unit    rows that attend the same keys: the requests of a group with its prefix (relay), one request with its
+//   unit    rows that attend the same keys: the requests of a group with its prefix (relay), one
+//   request with its
 //           private keys, a query tile of a prefill request with its cached keys
 //   span    kSpanKeys keys of a unit's part, summed on their own
 //   slot    a partial result of all rows and kv heads of a unit, in the workspace
 //   piece   what one thread does at once: a unit, some kv heads, some spans
-//   final   the rows whose results are finished together: slots and spans of at most two units, folded in key order
+//   final   the rows whose results are finished together: slots and spans of at most two units,
+//   folded in key order
 //
-// Phase 1 fills slots, phase 2 finishes rows: it folds slots, attends the spans of units without slots in place, divides
-// and writes. Partial results thus only exist where several threads, or requests and their group, must meet.
+// Phase 1 fills slots, phase 2 finishes rows: it folds slots, attends the spans of units without
+// slots in place, divides and writes. Partial results thus only exist where several threads, or
+// requests and their group, must meet.
 #ifndef MINDSPORE_RELAY_ATTENTION_PLAN_H_
 #define MINDSPORE_RELAY_ATTENTION_PLAN_H_
 
@@ -29,15 +33,19 @@ constexpr int64_t kNoDiagonal = -1;
 
 struct Unit {
   const KvSource *source = nullptr;
-  const int32_t *members = nullptr;       // [num_members] query tokens; nullptr: first_token, first_token + 1, ...
+  const int32_t *members =
+      nullptr;  // [num_members] query tokens; nullptr: first_token, first_token + 1, ...
   int64_t first_token = 0;
   int32_t num_members = 0;
-  int64_t num_keys = 0;                   // keys that any row sees
-  int64_t first_position = kNoDiagonal;   // position of the first member; member i sees keys <= first_position + i
-  int32_t num_slots = 0;                  // 0: attended in phase 2; 1: all spans folded; else one per span
-  int64_t slots_offset_bytes = 0;         // in the workspace
+  int64_t num_keys = 0;  // keys that any row sees
+  int64_t first_position =
+      kNoDiagonal;        // position of the first member; member i sees keys <= first_position + i
+  int32_t num_slots = 0;  // 0: attended in phase 2; 1: all spans folded; else one per span
+  int64_t slots_offset_bytes = 0;  // in the workspace
 
-  int64_t Token(int64_t member) const { return members != nullptr ? members[member] : first_token + member; }
+  int64_t Token(int64_t member) const {
+    return members != nullptr ? members[member] : first_token + member;
+  }
 };
 
 struct PartialPiece {  // phase 1
@@ -47,7 +55,7 @@ struct PartialPiece {  // phase 1
   int64_t span_begin, span_end;
 };
 
-struct FinalPiece {  // phase 2
+struct FinalPiece {      // phase 2
   int32_t prior_unit;    // unit whose keys come first, or -1
   int32_t prior_member;  // first row's member in it
   int32_t unit;          // the rows' own unit
@@ -55,50 +63,55 @@ struct FinalPiece {  // phase 2
   int64_t cost;
 };
 
-// Where a worker keeps what it works on. Offsets in bytes from its scratch; every array is 64-byte aligned.
+// Where a worker keeps what it works on. Offsets in bytes from its scratch; every array is 64-byte
+// aligned.
 struct ScratchLayout {
-  int64_t packed_query = 0;   // [heads of a piece] blocks of packed_query_bytes(rows)
+  int64_t packed_query = 0;  // [heads of a piece] blocks of packed_query_bytes(rows)
   int64_t total_acc = 0, total_max = 0, total_sum = 0;  // [heads][rows][acc_stride], [heads][rows]
   int64_t span_acc = 0, span_max = 0, span_sum = 0;     // likewise
-  int64_t row_pointers = 0;   // const void *[rows]
-  int64_t visible_keys = 0;   // int32_t [rows]
-  int64_t slope = 0;          // float [heads][rows]
-  int64_t distance = 0;       // float [rows]
-  int64_t kernels = 0;        // scratch of the tile kernels
+  int64_t row_pointers = 0;                             // const void *[rows]
+  int64_t visible_keys = 0;                             // int32_t [rows]
+  int64_t slope = 0;                                    // float [heads][rows]
+  int64_t distance = 0;                                 // float [rows]
+  int64_t kernels = 0;                                  // scratch of the tile kernels
   int64_t bytes = 0;
 };
 
 struct Plan {
   HeadParams heads;
   RowTensors rows;
-  BiasParams bias;                     // PrefixEncoder only
+  BiasParams bias;  // PrefixEncoder only
   const TileKernels *kernels = nullptr;
   const DTypeKernels *dtype_kernels = nullptr;
-  int64_t acc_stride = 0;              // elements
+  int64_t acc_stride = 0;  // elements
   std::vector<Unit> units;
   std::vector<PartialPiece> partial_pieces;
   std::vector<FinalPiece> final_pieces;
-  std::vector<int32_t> members;        // requests, group by group
-  std::vector<int32_t> member_begin;   // [num_groups + 1], into members
-  std::vector<Path> group_path;        // [num_groups]: kRelay or kPlain
-  std::vector<int32_t> prior_unit;     // [batch], scratch of the planner: unit and member of the request's prefix
-  std::vector<int32_t> prior_member;   // [batch]
+  std::vector<int32_t> members;       // requests, group by group
+  std::vector<int32_t> member_begin;  // [num_groups + 1], into members
+  std::vector<Path> group_path;       // [num_groups]: kRelay or kPlain
+  std::vector<int32_t>
+      prior_unit;  // [batch], scratch of the planner: unit and member of the request's prefix
+  std::vector<int32_t> prior_member;  // [batch]
   ScratchLayout scratch;
   int64_t slots_bytes = 0;
   int32_t num_workers = 1;
-  int64_t workspace_bytes = 0;         // slots_bytes + num_workers * scratch.bytes
+  int64_t workspace_bytes = 0;  // slots_bytes + num_workers * scratch.bytes
 };
 
-// The problem must live and stay unchanged as long as the plan is used: units point into it. Memory of an earlier plan
-// in *plan is used again. num_threads >= 1.
-void PlanRelayAttention(const RelayAttentionProblem &problem, const TileKernels &kernels, int32_t num_threads, Plan *plan);
-void PlanPrefixEncoder(const PrefixEncoderProblem &problem, const TileKernels &kernels, int32_t num_threads, Plan *plan);
+// The problem must live and stay unchanged as long as the plan is used: units point into it. Memory
+// of an earlier plan in *plan is used again. num_threads >= 1.
+void PlanRelayAttention(const RelayAttentionProblem &problem, const TileKernels &kernels,
+                        int32_t num_threads, Plan *plan);
+void PlanPrefixEncoder(const PrefixEncoderProblem &problem, const TileKernels &kernels,
+                       int32_t num_threads, Plan *plan);
 
 // Relay or plain for a group of num_members requests with num_keys shared keys.
 Path ChoosePath(Path wanted, int64_t num_members, int64_t num_keys);
 
 // Bytes and element offsets of a unit's slots, shared with the code that fills and folds them.
-//   acc [kv_head_num][rows][acc_stride], then row_max [kv_head_num][rows], then row_sum [kv_head_num][rows]
+//   acc [kv_head_num][rows][acc_stride], then row_max [kv_head_num][rows], then row_sum
+//   [kv_head_num][rows]
 struct SlotLayout {
   int64_t row_max_offset_elements;
   int64_t row_sum_offset_elements;

@@ -11,31 +11,35 @@
 
 namespace mindspore_relay {
 
-// Keys per span. Each span of a part is summed on its own and the spans are folded in order, whoever computed them: so the
-// result depends neither on the number of threads nor on the batch. Changing it changes bits of long results.
-// 1024: at batch 1 with one kv head a prefix of 4,096 keys still feeds four threads, and a fold (one pass over the
-// accumulators) costs less than 1 % of a span's own work.
+// Keys per span. Each span of a part is summed on its own and the spans are folded in order,
+// whoever computed them: so the result depends neither on the number of threads nor on the batch.
+// Changing it changes bits of long results. 1024: at batch 1 with one kv head a prefix of 4,096
+// keys still feeds four threads, and a fold (one pass over the accumulators) costs less than 1 % of
+// a span's own work.
 constexpr int32_t kSpanKeys = 1024;
 static_assert(kSpanKeys % kKeyTile == 0, "spans consist of whole tiles");
 
-// Most rows (of one kv head) that attend a tile together. Beyond it the arithmetic of a tile hides its bytes on any
-// CPU, and the state of more rows would leave the L2 cache.
+// Most rows (of one kv head) that attend a tile together. Beyond it the arithmetic of a tile hides
+// its bytes on any CPU, and the state of more rows would leave the L2 cache.
 constexpr int32_t kMaxUnitRows = 256;
 
-// Rows (of one kv head) of a PrefixEncoder query tile: enough to hide the preparation of keys and values, few enough
-// that little is computed above the diagonal.
+// Rows (of one kv head) of a PrefixEncoder query tile: enough to hide the preparation of keys and
+// values, few enough that little is computed above the diagonal.
 constexpr int32_t kQueryTileRows = 128;
 
-// Accumulators that a piece of work keeps at once, all its kv heads together: a part of a 1 or 2 MiB L2 cache.
+// Accumulators that a piece of work keeps at once, all its kv heads together: a part of a 1 or 2
+// MiB L2 cache.
 constexpr int64_t kStateBudgetBytes = 256 * 1024;
 
 // Pieces per thread that a plan aims at, so that threads end together.
 constexpr int64_t kPiecesPerThread = 3;
 
-// Preparing a tile (reading, widening, transposing) costs about as much as this many rows attending it.
+// Preparing a tile (reading, widening, transposing) costs about as much as this many rows attending
+// it.
 constexpr int64_t kTileRowsOverhead = 8;
 
-// Multiply-adds under which a second thread does not pay for its wake-up (about 20 us of one core's work).
+// Multiply-adds under which a second thread does not pay for its wake-up (about 20 us of one core's
+// work).
 constexpr int64_t kMinParallelMacs = 500 * 1000;
 
 }  // namespace mindspore_relay

@@ -7,11 +7,16 @@ namespace mindspore_relay {
 
 const char *DTypeName(DType dtype) {
   switch (dtype) {
-    case DType::kFloat32: return "float32";
-    case DType::kFloat16: return "float16";
-    case DType::kBFloat16: return "bfloat16";
-    case DType::kInt32: return "int32";
-    case DType::kUInt32: return "uint32";
+    case DType::kFloat32:
+      return "float32";
+    case DType::kFloat16:
+      return "float16";
+    case DType::kBFloat16:
+      return "bfloat16";
+    case DType::kInt32:
+      return "int32";
+    case DType::kUInt32:
+      return "uint32";
   }
   return "unknown";
 }
@@ -20,9 +25,11 @@ int32_t DTypeBytes(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
     case DType::kInt32:
-    case DType::kUInt32: return 4;
+    case DType::kUInt32:
+      return 4;
     case DType::kFloat16:
-    case DType::kBFloat16: return 2;
+    case DType::kBFloat16:
+      return 2;
   }
   return 0;
 }

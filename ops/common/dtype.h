@@ -1,7 +1,8 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Element types of tensors. Only declarations and constexpr, so that every file may include it whatever its ISA flags.
+// Element types of tensors. Only declarations and constexpr, so that every file may include it
+// whatever its ISA flags.
 #ifndef MINDSPORE_RELAY_COMMON_DTYPE_H_
 #define MINDSPORE_RELAY_COMMON_DTYPE_H_
 

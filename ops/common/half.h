@@ -1,8 +1,8 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// float16 and bfloat16 as bits, converted without any instruction set's help. Used by portable code only: ISA files
-// bring their own conversions (see tile_kernels.h).
+// float16 and bfloat16 as bits, converted without any instruction set's help. Used by portable code
+// only: ISA files bring their own conversions (see tile_kernels.h).
 #ifndef MINDSPORE_RELAY_COMMON_HALF_H_
 #define MINDSPORE_RELAY_COMMON_HALF_H_
 
@@ -35,8 +35,8 @@ inline float ToFloat(float x) { return x; }
 
 inline float ToFloat(BFloat16 x) { return BitsFloat(static_cast<uint32_t>(x.bits) << 16); }
 
-// Normal numbers: shift the exponent from bias 15 to 127 by one multiplication with 2^112, which also makes
-// subnormals right. Infinity and NaN: the exponent is set to all ones.
+// Normal numbers: shift the exponent from bias 15 to 127 by one multiplication with 2^112, which
+// also makes subnormals right. Infinity and NaN: the exponent is set to all ones.
 inline float ToFloat(Float16 x) {
   const uint32_t sign = static_cast<uint32_t>(x.bits & 0x8000u) << 16;
   const uint32_t magnitude = static_cast<uint32_t>(x.bits & 0x7fffu) << 13;
@@ -65,7 +65,8 @@ inline void FromFloat(float x, Float16 *out) {
     half = 0x7e00u | ((magnitude >> 13) & 0x1ffu);
   } else if (magnitude >= 0x477ff000u) {  // >= 65520 rounds to infinity
     half = 0x7c00u;
-  } else if (magnitude < 0x38800000u) {  // < 2^-14: subnormal. Adding 0.5 lets the adder round at bit 2^-24
+  } else if (magnitude <
+             0x38800000u) {  // < 2^-14: subnormal. Adding 0.5 lets the adder round at bit 2^-24
     half = FloatBits(BitsFloat(magnitude) + 0.5f) - 0x3f000000u;
   } else {
     half = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;

@@ -19,7 +19,9 @@ inline bool MultiplyFits(int64_t a, int64_t b, int64_t *product) {
 }
 
 // *sum <- a + b; false when it does not fit.
-inline bool AddFits(int64_t a, int64_t b, int64_t *sum) { return !__builtin_add_overflow(a, b, sum); }
+inline bool AddFits(int64_t a, int64_t b, int64_t *sum) {
+  return !__builtin_add_overflow(a, b, sum);
+}
 
 }  // namespace mindspore_relay
 

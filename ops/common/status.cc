@@ -29,13 +29,13 @@ const std::string &Status::message() const {
   return ok() ? empty : error_->message;
 }
 
-#define MS_RELAY_DEFINE_STATUS(Name, kCode)                        \
-  Status Name(const char *format, ...) {                           \
-    va_list args;                                                  \
-    va_start(args, format);                                        \
-    std::string message = FormatMessage(format, args);             \
-    va_end(args);                                                  \
-    return Status(StatusCode::kCode, std::move(message));          \
+#define MS_RELAY_DEFINE_STATUS(Name, kCode)               \
+  Status Name(const char *format, ...) {                  \
+    va_list args;                                         \
+    va_start(args, format);                               \
+    std::string message = FormatMessage(format, args);    \
+    va_end(args);                                         \
+    return Status(StatusCode::kCode, std::move(message)); \
   }
 
 MS_RELAY_DEFINE_STATUS(InvalidArgument, kInvalidArgument)

@@ -44,10 +44,10 @@ inline Status OkStatus() { return Status(); }
 [[gnu::format(printf, 1, 2)]] Status Unsupported(const char *format, ...);
 [[gnu::format(printf, 1, 2)]] Status OutOfMemory(const char *format, ...);
 
-#define MS_RELAY_RETURN_IF_ERROR(expression)               \
-  do {                                                     \
-    ::mindspore_relay::Status status_ = (expression);      \
-    if (!status_.ok()) return status_;                     \
+#define MS_RELAY_RETURN_IF_ERROR(expression)          \
+  do {                                                \
+    ::mindspore_relay::Status status_ = (expression); \
+    if (!status_.ok()) return status_;                \
   } while (false)
 
 }  // namespace mindspore_relay

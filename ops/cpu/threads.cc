@@ -11,16 +11,17 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <exception>
 #include <mutex>
 #include <new>
-#include <system_error>
 #include <thread>
 
 namespace mindspore_relay {
 namespace {
 
-// How long a worker looks for the next job before it sleeps. Bridges the gap between two phases of one operator (a few
-// microseconds) without the cost of a wake-up (30 to 60 us); short enough not to take time from a framework's threads.
+// How long a worker looks for the next job before it sleeps. Bridges the gap between two phases of
+// one operator (a few microseconds) without the cost of a wake-up (30 to 60 us); short enough not
+// to take time from a framework's threads.
 constexpr std::chrono::microseconds kSpinTime(20);
 
 int32_t CountUsableCpus() {
@@ -34,7 +35,8 @@ int32_t DefaultNumThreads() {
   if (const char *text = std::getenv("MINDSPORE_RELAY_NUM_THREADS")) {
     char *end = nullptr;
     const long value = std::strtol(text, &end, 10);
-    if (end != text && *end == '\0' && value >= 1 && value <= kMaxThreads) return static_cast<int32_t>(value);
+    if (end != text && *end == '\0' && value >= 1 && value <= kMaxThreads)
+      return static_cast<int32_t>(value);
   }
   return std::min(CountUsableCpus(), kMaxThreads);
 }
@@ -67,20 +69,25 @@ class Pool {
     return true;
   }
 
- private:
-  // Starts missing workers; returns how many of the wanted ones exist (a system without threads to give is no error).
+  // Starts missing workers; returns how many of the wanted ones exist (a system without threads to
+  // give is no error). May run beside a job: a worker begins with the generation after the one that
+  // it was born in, and a job that counts it has not published its generation yet.
   int32_t EnsureWorkers(int32_t wanted) {
-    while (num_started_ < wanted) {
+    if (num_started_.load(std::memory_order_acquire) >= wanted) return wanted;
+    std::lock_guard<std::mutex> lock(start_mutex_);
+    int32_t num_started = num_started_.load(std::memory_order_relaxed);
+    while (num_started < wanted) {
       try {
-        std::thread(&Pool::WorkerLoop, this, num_started_ + 1, generation_.load()).detach();
-      } catch (const std::system_error &) {
+        std::thread(&Pool::WorkerLoop, this, num_started + 1, generation_.load()).detach();
+      } catch (const std::exception &) {  // no thread, or no memory for one
         break;
       }
-      ++num_started_;
+      num_started_.store(++num_started, std::memory_order_release);
     }
-    return std::min(wanted, num_started_);
+    return std::min(wanted, num_started);
   }
 
+ private:
   void RunTasks(int32_t worker) {
     for (;;) {
       const int64_t index = next_task_.fetch_add(1, std::memory_order_relaxed);
@@ -112,8 +119,9 @@ class Pool {
     for (;;) {
       WaitForJob(seen);
       {
-        // Both are read under the lock that published them: a worker that was not wanted, and comes late, must not take
-        // a newer job's num_wanted_ for an older generation and then run that job twice.
+        // Both are read under the lock that published them: a worker that was not wanted, and comes
+        // late, must not take a newer job's num_wanted_ for an older generation and then run that
+        // job twice.
         std::lock_guard<std::mutex> lock(mutex_);
         seen = generation_.load(std::memory_order_acquire);
         if (worker > num_wanted_) continue;
@@ -127,7 +135,8 @@ class Pool {
   }
 
   std::mutex job_mutex_;  // held by the caller whose job runs
-  int32_t num_started_ = 0;
+  std::mutex start_mutex_;  // held by the caller who starts workers
+  std::atomic<int32_t> num_started_{0};
 
   std::mutex mutex_;  // for the two condition variables and num_wanted_
   std::condition_variable wake_;
@@ -142,13 +151,13 @@ class Pool {
   void *context_ = nullptr;
 };
 
-// Never destroyed: workers may outlive static destructors. After a fork the child has no workers, and mutexes of the
-// parent's pool may be locked for ever, so the child begins with a new pool.
+// Never destroyed: workers may outlive static destructors. After a fork the child has no workers,
+// and mutexes of the parent's pool may be locked for ever, so the child begins with a new pool.
 std::atomic<Pool *> global_pool{nullptr};
 
 Pool *GetPool() {
-  static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { global_pool.store(nullptr, std::memory_order_release); });
+  static const int registered = pthread_atfork(
+      nullptr, nullptr, [] { global_pool.store(nullptr, std::memory_order_release); });
   (void)registered;
   Pool *pool = global_pool.load(std::memory_order_acquire);
   if (pool != nullptr) return pool;
@@ -169,11 +178,19 @@ bool SetNumThreads(int32_t num_threads) {
   return true;
 }
 
+void StartThreads(int32_t num_threads) {
+  if (num_threads <= 1) return;
+  Pool *pool = GetPool();
+  if (pool != nullptr) pool->EnsureWorkers(std::min(num_threads, kMaxThreads) - 1);
+}
+
 void ParallelFor(int64_t num_tasks, int32_t max_threads, TaskFunction task, void *context) {
   const int64_t num_threads = std::min<int64_t>({num_tasks, max_threads, kMaxThreads});
   if (num_threads > 1) {
     Pool *pool = GetPool();
-    if (pool != nullptr && pool->TryRun(num_tasks, static_cast<int32_t>(num_threads), task, context)) return;
+    if (pool != nullptr &&
+        pool->TryRun(num_tasks, static_cast<int32_t>(num_threads), task, context))
+      return;
   }
   for (int64_t index = 0; index < num_tasks; ++index) task(context, index, 0);
 }
