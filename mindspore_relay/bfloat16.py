@@ -63,9 +63,8 @@ def from_float(values, dtype):
     if dtype == "bfloat16":
         return bfloat16_bits(values)
     if dtype in DTYPES:
-        with np.errstate(
-            over="ignore"
-        ):  # past the largest float16 the rounded value is infinity, as in the operators
+        # Past the largest float16 the rounded value is infinity, as in the operators.
+        with np.errstate(over="ignore"):
             return np.asarray(values).astype(dtype)
     raise TypeError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
 
