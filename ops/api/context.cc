@@ -17,12 +17,18 @@ const char *MsRelayVersion(void) { return MINDSPORE_RELAY_VERSION; }
 
 const char *MsRelayStatusName(int32_t status) {
   switch (status) {
-    case MS_RELAY_OK: return "ok";
-    case MS_RELAY_INVALID_ARGUMENT: return "invalid argument";
-    case MS_RELAY_UNSUPPORTED: return "unsupported";
-    case MS_RELAY_OUT_OF_MEMORY: return "out of memory";
-    case MS_RELAY_INTERNAL: return "internal error";
-    default: return "unknown";
+    case MS_RELAY_OK:
+      return "ok";
+    case MS_RELAY_INVALID_ARGUMENT:
+      return "invalid argument";
+    case MS_RELAY_UNSUPPORTED:
+      return "unsupported";
+    case MS_RELAY_OUT_OF_MEMORY:
+      return "out of memory";
+    case MS_RELAY_INTERNAL:
+      return "internal error";
+    default:
+      return "unknown";
   }
 }
 
@@ -39,8 +45,8 @@ const char *MsRelayIsaList(void) { return mindspore_relay::AvailableIsaList(); }
 MsRelayStatus MsRelaySetIsa(const char *isa) {
   return Guard([&]() -> Status {
     if (isa != nullptr && mindspore_relay::ForceTileKernels(isa)) return OkStatus();
-    return InvalidArgument("MsRelaySetIsa: isa must be one of %s, got %s", mindspore_relay::AvailableIsaList(),
-                           isa == nullptr ? "NULL" : isa);
+    return InvalidArgument("MsRelaySetIsa: isa must be one of %s, got %s",
+                           mindspore_relay::AvailableIsaList(), isa == nullptr ? "NULL" : isa);
   });
 }
 
@@ -49,14 +55,15 @@ int32_t MsRelayGetNumThreads(void) { return mindspore_relay::GetNumThreads(); }
 MsRelayStatus MsRelaySetNumThreads(int32_t num_threads) {
   return Guard([&]() -> Status {
     if (mindspore_relay::SetNumThreads(num_threads)) return OkStatus();
-    return InvalidArgument("MsRelaySetNumThreads: num_threads must be in [1, %d], got %d", mindspore_relay::kMaxThreads,
-                           num_threads);
+    return InvalidArgument("MsRelaySetNumThreads: num_threads must be in [1, %d], got %d",
+                           mindspore_relay::kMaxThreads, num_threads);
   });
 }
 
 MsRelayStatus MsRelayCreateContext(MsRelayContext **context) {
   return Guard([&]() -> Status {
-    if (context == nullptr) return InvalidArgument("MsRelayCreateContext: context must not be NULL");
+    if (context == nullptr)
+      return InvalidArgument("MsRelayCreateContext: context must not be NULL");
     *context = new MsRelayContext();
     return OkStatus();
   });
@@ -66,7 +73,8 @@ void MsRelayDestroyContext(MsRelayContext *context) { delete context; }
 
 MsRelayStatus MsRelayContextSetNumThreads(MsRelayContext *context, int32_t num_threads) {
   return Guard([&]() -> Status {
-    if (context == nullptr) return InvalidArgument("MsRelayContextSetNumThreads: context must not be NULL");
+    if (context == nullptr)
+      return InvalidArgument("MsRelayContextSetNumThreads: context must not be NULL");
     if (num_threads < 0 || num_threads > mindspore_relay::kMaxThreads) {
       return InvalidArgument("MsRelayContextSetNumThreads: num_threads must be in [0, %d], got %d",
                              mindspore_relay::kMaxThreads, num_threads);
@@ -90,8 +98,9 @@ MsRelayStatus MsRelayOperationSetOptions(MsRelayOperation *op, const MsRelayOpti
       return InvalidArgument("MsRelayOperationSetOptions: op and options must not be NULL");
     }
     if (options->struct_bytes < sizeof(MsRelayOptions)) {
-      return InvalidArgument("MsRelayOperationSetOptions: struct_bytes must be at least %zu, got %u", sizeof(MsRelayOptions),
-                             options->struct_bytes);
+      return InvalidArgument(
+          "MsRelayOperationSetOptions: struct_bytes must be at least %zu, got %u",
+          sizeof(MsRelayOptions), options->struct_bytes);
     }
     const auto keep = [](const MsRelayTensor *given, MsRelayTensor *kept, bool *has) {
       *has = given != nullptr;
@@ -110,7 +119,8 @@ void MsRelayDestroyOperation(MsRelayOperation *op) { delete op; }
 MsRelayStatus MsRelayOperationGetPath(const MsRelayOperation *op, int64_t group, int32_t *path) {
   return Guard([&]() -> Status {
     if (op == nullptr || path == nullptr || op->kind != MsRelayOperation::Kind::kRelayAttention) {
-      return InvalidArgument("MsRelayOperationGetPath: op must be a planned relay_attention and path not NULL");
+      return InvalidArgument(
+          "MsRelayOperationGetPath: op must be a planned relay_attention and path not NULL");
     }
     const int64_t num_groups = static_cast<int64_t>(op->plan.group_path.size());
     if (group < 0 || group >= num_groups) {

@@ -36,16 +36,19 @@ std::string &LastError() {
 }
 
 // Extents of the tensor must fit 64 bits, so that no later sum of offsets can overflow.
-Status CheckExtent(const char *op, const char *name, const TensorView &view, int64_t *num_elements) {
+Status CheckExtent(const char *op, const char *name, const TensorView &view,
+                   int64_t *num_elements) {
   int64_t extent_bytes = 0;
   *num_elements = 1;
   for (int32_t i = 0; i < view.rank; ++i) {
     int64_t span = 0;
-    const bool fits = view.shape[i] == 0 || (MultiplyFits(view.shape[i] - 1, view.strides[i], &span) &&
-                                             MultiplyFits(span, DTypeBytes(view.dtype), &span) &&
-                                             AddFits(extent_bytes, span < 0 ? -span : span, &extent_bytes));
+    const bool fits =
+        view.shape[i] == 0 || (MultiplyFits(view.shape[i] - 1, view.strides[i], &span) &&
+                               MultiplyFits(span, DTypeBytes(view.dtype), &span) &&
+                               AddFits(extent_bytes, span < 0 ? -span : span, &extent_bytes));
     if (!fits || !MultiplyFits(*num_elements, view.shape[i], num_elements)) {
-      return InvalidArgument("%s: %s must span less than 2^63 bytes, got shape %s", op, name, ShapeText(view).text);
+      return InvalidArgument("%s: %s must span less than 2^63 bytes, got shape %s", op, name,
+                             ShapeText(view).text);
     }
   }
   return OkStatus();
@@ -53,46 +56,52 @@ Status CheckExtent(const char *op, const char *name, const TensorView &view, int
 
 }  // namespace
 
-Status ToTensorView(const char *op, const char *name, const MsRelayTensor *tensor, TensorView *view) {
+Status ToTensorView(const char *op, const char *name, const MsRelayTensor *tensor,
+                    TensorView *view) {
   *view = TensorView();
   if (tensor == nullptr) return OkStatus();
   if (tensor->struct_bytes < sizeof(MsRelayTensor)) {
-    return InvalidArgument("%s: %s must have struct_bytes of at least %zu, got %u", op, name, sizeof(MsRelayTensor),
-                           tensor->struct_bytes);
+    return InvalidArgument("%s: %s must have struct_bytes of at least %zu, got %u", op, name,
+                           sizeof(MsRelayTensor), tensor->struct_bytes);
   }
   view->dtype = static_cast<DType>(tensor->dtype);
   if (DTypeBytes(view->dtype) == 0) {
     return Unsupported("%s: %s must have a dtype of MsRelayDType, got %d", op, name, tensor->dtype);
   }
   if (tensor->rank < 1 || tensor->rank > kMaxRank) {
-    return InvalidArgument("%s: %s must have 1 to %d dimensions, got %d", op, name, kMaxRank, tensor->rank);
+    return InvalidArgument("%s: %s must have 1 to %d dimensions, got %d", op, name, kMaxRank,
+                           tensor->rank);
   }
   bool is_empty = false;
   for (int32_t i = 0; i < tensor->rank; ++i) {
     if (tensor->shape[i] < 0) {
-      return InvalidArgument("%s: %s must have no negative dimension, got shape[%d]=%" PRId64, op, name, i, tensor->shape[i]);
+      return InvalidArgument("%s: %s must have no negative dimension, got shape[%d]=%" PRId64, op,
+                             name, i, tensor->shape[i]);
     }
     view->shape[i] = tensor->shape[i];
     is_empty = is_empty || tensor->shape[i] == 0;
   }
   for (int32_t i = 0; i < tensor->rank; ++i) {
-    // Strides that are never used, of a dimension of one element or of a tensor without any: frameworks put anything there.
+    // Strides that are never used, of a dimension of one element or of a tensor without any:
+    // frameworks put anything there.
     view->strides[i] = is_empty || tensor->shape[i] == 1 ? 1 : tensor->strides[i];
   }
   view->rank = tensor->rank;
   view->data = tensor->data;
   if (view->strides[view->rank - 1] != 1) {
-    return InvalidArgument("%s: %s must have stride 1 in its last dimension, got %" PRId64, op, name,
-                           view->strides[view->rank - 1]);
+    return InvalidArgument("%s: %s must have stride 1 in its last dimension, got %" PRId64, op,
+                           name, view->strides[view->rank - 1]);
   }
   int64_t num_elements = 0;
   MS_RELAY_RETURN_IF_ERROR(CheckExtent(op, name, *view, &num_elements));
   if (view->data == nullptr && num_elements > 0) {
-    return InvalidArgument("%s: %s must have data, got NULL for shape %s", op, name, ShapeText(*view).text);
+    return InvalidArgument("%s: %s must have data, got NULL for shape %s", op, name,
+                           ShapeText(*view).text);
   }
-  if (reinterpret_cast<uintptr_t>(view->data) % static_cast<uintptr_t>(DTypeBytes(view->dtype)) != 0) {
-    return InvalidArgument("%s: %s must be aligned to its elements of %d bytes, got address %p", op, name,
-                           DTypeBytes(view->dtype), view->data);
+  if (reinterpret_cast<uintptr_t>(view->data) % static_cast<uintptr_t>(DTypeBytes(view->dtype)) !=
+      0) {
+    return InvalidArgument("%s: %s must be aligned to its elements of %d bytes, got address %p", op,
+                           name, DTypeBytes(view->dtype), view->data);
   }
   return OkStatus();
 }
@@ -117,20 +126,22 @@ MsRelayStatus Report(const Status &status) {
 
 const char *LastErrorText() { return LastError().c_str(); }
 
-Status RunOperation(MsRelayOperation::Kind kind, const char *op_name, void *workspace, uint64_t workspace_bytes,
-                    const MsRelayOperation *op) {
+Status RunOperation(MsRelayOperation::Kind kind, const char *op_name, void *workspace,
+                    uint64_t workspace_bytes, const MsRelayOperation *op) {
   if (op == nullptr || op->kind != kind) {
-    return InvalidArgument("%s: op must have been planned by this operator's GetWorkspaceSize, got %s", op_name,
-                           op == nullptr ? "NULL" : "another or failed plan");
+    return InvalidArgument(
+        "%s: op must have been planned by this operator's GetWorkspaceSize, got %s", op_name,
+        op == nullptr ? "NULL" : "another or failed plan");
   }
   const uint64_t needed = static_cast<uint64_t>(op->plan.workspace_bytes);
   if (workspace_bytes < needed || (workspace == nullptr && needed > 0)) {
-    return InvalidArgument("%s: workspace must have at least %" PRIu64 " bytes, got %" PRIu64 "%s", op_name, needed,
-                           workspace_bytes, workspace == nullptr ? " at NULL" : "");
+    return InvalidArgument("%s: workspace must have at least %" PRIu64 " bytes, got %" PRIu64 "%s",
+                           op_name, needed, workspace_bytes,
+                           workspace == nullptr ? " at NULL" : "");
   }
   if (needed > 0 && reinterpret_cast<uintptr_t>(workspace) % kWorkspaceAlignBytes != 0) {
-    return InvalidArgument("%s: workspace must be aligned to %" PRIu64 " bytes, got address %p", op_name,
-                           kWorkspaceAlignBytes, workspace);
+    return InvalidArgument("%s: workspace must be aligned to %" PRIu64 " bytes, got address %p",
+                           op_name, kWorkspaceAlignBytes, workspace);
   }
   RunPlan(op->plan, workspace);
   return OkStatus();

@@ -29,7 +29,8 @@ struct MsRelayOperation {
   bool has_lse = false, has_block_tables = false, has_share_block_tables = false;
   MsRelayTensor lse = {}, block_tables = {}, share_block_tables = {};
 
-  std::vector<mindspore_relay::TensorView> list_tensors;  // of the four lists, while they are checked
+  std::vector<mindspore_relay::TensorView>
+      list_tensors;  // of the four lists, while they are checked
   mindspore_relay::RelayAttentionProblem relay_attention;
   mindspore_relay::PrefixEncoderProblem prefix_encoder;
   mindspore_relay::Plan plan;
@@ -37,8 +38,10 @@ struct MsRelayOperation {
 
 namespace mindspore_relay {
 
-// Checks the description (not the content) of a tensor. tensor may be nullptr: *view is absent then.
-Status ToTensorView(const char *op, const char *name, const MsRelayTensor *tensor, TensorView *view);
+// Checks the description (not the content) of a tensor. tensor may be nullptr: *view is absent
+// then.
+Status ToTensorView(const char *op, const char *name, const MsRelayTensor *tensor,
+                    TensorView *view);
 
 int32_t NumThreads(const MsRelayContext *context);
 
@@ -63,13 +66,15 @@ MsRelayStatus Guard(Fn &&fn) noexcept {
 }
 
 // Phase 2 of both operators.
-Status RunOperation(MsRelayOperation::Kind kind, const char *op_name, void *workspace, uint64_t workspace_bytes,
-                    const MsRelayOperation *op);
+Status RunOperation(MsRelayOperation::Kind kind, const char *op_name, void *workspace,
+                    uint64_t workspace_bytes, const MsRelayOperation *op);
 
-// Phase 1 of both operators: gives *op (created when it is nullptr) to `plan`, which checks and plans. On failure a created
-// operation is destroyed again, an existing one stays but has nothing planned.
+// Phase 1 of both operators: gives *op (created when it is nullptr) to `plan`, which checks and
+// plans. On failure a created operation is destroyed again, an existing one stays but has nothing
+// planned.
 template <typename PlanFn>
-Status PlanOperation(const char *op_name, uint64_t *workspace_bytes, MsRelayOperation **op, PlanFn &&plan) {
+Status PlanOperation(const char *op_name, uint64_t *workspace_bytes, MsRelayOperation **op,
+                     PlanFn &&plan) {
   if (workspace_bytes == nullptr || op == nullptr) {
     return InvalidArgument("%s: workspace_bytes and op must not be NULL", op_name);
   }

@@ -21,14 +21,14 @@ Status AppendList(const char *name, const MsRelayTensorList *list, std::vector<T
                            sizeof(MsRelayTensorList), list->struct_bytes);
   }
   if (list->num_tensors < 0 || (list->num_tensors > 0 && list->tensors == nullptr)) {
-    return InvalidArgument("%s: %s must have num_tensors >= 0 and tensors not NULL, got %lld", kRelayOp, name,
-                           static_cast<long long>(list->num_tensors));
+    return InvalidArgument("%s: %s must have num_tensors >= 0 and tensors not NULL, got %lld",
+                           kRelayOp, name, static_cast<long long>(list->num_tensors));
   }
   for (int64_t i = 0; i < list->num_tensors; ++i) {
     if (list->tensors[i].struct_bytes != list->tensors[0].struct_bytes ||
         list->tensors[i].struct_bytes != sizeof(MsRelayTensor)) {
-      return InvalidArgument("%s: tensors of %s must have struct_bytes of %zu, got %u", kRelayOp, name,
-                             sizeof(MsRelayTensor), list->tensors[i].struct_bytes);
+      return InvalidArgument("%s: tensors of %s must have struct_bytes of %zu, got %u", kRelayOp,
+                             name, sizeof(MsRelayTensor), list->tensors[i].struct_bytes);
     }
     views->emplace_back();
     MS_RELAY_RETURN_IF_ERROR(ToTensorView(kRelayOp, name, &list->tensors[i], &views->back()));
@@ -52,7 +52,8 @@ Status ToListArgs(const NamedList (&lists)[4], std::vector<TensorView> *views) {
   }
   for (int i = 0; i < 4; ++i) {
     if (lists[i].list == nullptr) continue;
-    *lists[i].args = {views->data() + begin[i], lists[i].list->num_tensors, lists[i].list->is_stacked != 0};
+    *lists[i].args = {views->data() + begin[i], lists[i].list->num_tensors,
+                      lists[i].list->is_stacked != 0};
   }
   return OkStatus();
 }
@@ -71,7 +72,8 @@ Status ToViews(const char *op, const NamedTensor (&tensors)[kCount]) {
   return OkStatus();
 }
 
-Status PlanRelay(const RelayAttentionArgs &args, const MsRelayContext *context, MsRelayOperation *op) {
+Status PlanRelay(const RelayAttentionArgs &args, const MsRelayContext *context,
+                 MsRelayOperation *op) {
   const TileKernels *kernels = nullptr;
   MS_RELAY_RETURN_IF_ERROR(GetTileKernels(&kernels));
   MS_RELAY_RETURN_IF_ERROR(CheckRelayAttention(args, &op->relay_attention));
@@ -80,7 +82,8 @@ Status PlanRelay(const RelayAttentionArgs &args, const MsRelayContext *context, 
   return OkStatus();
 }
 
-Status PlanPrefix(const PrefixEncoderArgs &args, const MsRelayContext *context, MsRelayOperation *op) {
+Status PlanPrefix(const PrefixEncoderArgs &args, const MsRelayContext *context,
+                  MsRelayOperation *op) {
   const TileKernels *kernels = nullptr;
   MS_RELAY_RETURN_IF_ERROR(GetTileKernels(&kernels));
   MS_RELAY_RETURN_IF_ERROR(CheckPrefixEncoder(args, &op->prefix_encoder));
@@ -98,66 +101,72 @@ using mindspore_relay::Status;
 
 extern "C" {
 
-MsRelayStatus MsRelayPrefixEncoderGetWorkspaceSize(const MsRelayTensor *query, const MsRelayTensor *key,
-                                                   const MsRelayTensor *value, const MsRelayTensor *block_tables,
-                                                   const MsRelayTensor *mask, const MsRelayTensor *seq_len,
-                                                   const MsRelayTensor *kv_seq_len, const MsRelayTensor *slopes,
-                                                   int mask_type, int32_t head_num, int32_t kv_head_num, float qk_scale,
-                                                   MsRelayTensor *attn_out, uint64_t *workspace_bytes,
-                                                   MsRelayOperation **op, MsRelayContext *context) {
+MsRelayStatus MsRelayPrefixEncoderGetWorkspaceSize(
+    const MsRelayTensor *query, const MsRelayTensor *key, const MsRelayTensor *value,
+    const MsRelayTensor *block_tables, const MsRelayTensor *mask, const MsRelayTensor *seq_len,
+    const MsRelayTensor *kv_seq_len, const MsRelayTensor *slopes, int mask_type, int32_t head_num,
+    int32_t kv_head_num, float qk_scale, MsRelayTensor *attn_out, uint64_t *workspace_bytes,
+    MsRelayOperation **op, MsRelayContext *context) {
   using namespace mindspore_relay;
   return Guard([&]() -> Status {
-    return PlanOperation(kPrefixOp, workspace_bytes, op, [&](MsRelayOperation *operation) -> Status {
-      PrefixEncoderArgs args;
-      MS_RELAY_RETURN_IF_ERROR(ToViews(kPrefixOp, {{"query", query, &args.query},
-                                                   {"key", key, &args.key},
-                                                   {"value", value, &args.value},
-                                                   {"block_tables", block_tables, &args.block_tables},
-                                                   {"mask", mask, &args.mask},
-                                                   {"seq_len", seq_len, &args.seq_len},
-                                                   {"kv_seq_len", kv_seq_len, &args.kv_seq_len},
-                                                   {"slopes", slopes, &args.slopes},
-                                                   {"attn_out", attn_out, &args.out},
-                                                   {"lse", operation->has_lse ? &operation->lse : nullptr, &args.lse}}));
-      args.mask_type = mask_type;
-      args.head_num = head_num;
-      args.kv_head_num = kv_head_num;
-      args.qk_scale = qk_scale;
-      return PlanPrefix(args, context, operation);
-    });
+    return PlanOperation(
+        kPrefixOp, workspace_bytes, op, [&](MsRelayOperation *operation) -> Status {
+          PrefixEncoderArgs args;
+          MS_RELAY_RETURN_IF_ERROR(ToViews(
+              kPrefixOp, {{"query", query, &args.query},
+                          {"key", key, &args.key},
+                          {"value", value, &args.value},
+                          {"block_tables", block_tables, &args.block_tables},
+                          {"mask", mask, &args.mask},
+                          {"seq_len", seq_len, &args.seq_len},
+                          {"kv_seq_len", kv_seq_len, &args.kv_seq_len},
+                          {"slopes", slopes, &args.slopes},
+                          {"attn_out", attn_out, &args.out},
+                          {"lse", operation->has_lse ? &operation->lse : nullptr, &args.lse}}));
+          args.mask_type = mask_type;
+          args.head_num = head_num;
+          args.kv_head_num = kv_head_num;
+          args.qk_scale = qk_scale;
+          return PlanPrefix(args, context, operation);
+        });
   });
 }
 
-MsRelayStatus MsRelayPrefixEncoder(void *workspace, uint64_t workspace_bytes, MsRelayOperation *op, MsRelayContext *) {
+MsRelayStatus MsRelayPrefixEncoder(void *workspace, uint64_t workspace_bytes, MsRelayOperation *op,
+                                   MsRelayContext *) {
   return Guard([&]() -> Status {
-    return mindspore_relay::RunOperation(MsRelayOperation::Kind::kPrefixEncoder, mindspore_relay::kPrefixOp, workspace,
-                                         workspace_bytes, op);
+    return mindspore_relay::RunOperation(MsRelayOperation::Kind::kPrefixEncoder,
+                                         mindspore_relay::kPrefixOp, workspace, workspace_bytes,
+                                         op);
   });
 }
 
-MsRelayStatus MsRelayAttentionGetWorkspaceSize(const MsRelayTensor *query, const MsRelayTensorList *key,
-                                               const MsRelayTensorList *value, const MsRelayTensorList *key_share,
-                                               const MsRelayTensorList *value_share, const MsRelayTensor * /*attention_mask*/,
-                                               const MsRelayTensor *seq_len, const MsRelayTensor *kv_seq_len,
-                                               const MsRelayTensor *kv_share_map, const MsRelayTensor *kv_share_len,
-                                               int mask_type, int32_t head_num, int32_t kv_head_num, float qk_scale,
-                                               MsRelayTensor *attn_out, uint64_t *workspace_bytes, MsRelayOperation **op,
-                                               MsRelayContext *context) {
+MsRelayStatus MsRelayAttentionGetWorkspaceSize(
+    const MsRelayTensor *query, const MsRelayTensorList *key, const MsRelayTensorList *value,
+    const MsRelayTensorList *key_share, const MsRelayTensorList *value_share,
+    const MsRelayTensor * /*attention_mask*/, const MsRelayTensor *seq_len,
+    const MsRelayTensor *kv_seq_len, const MsRelayTensor *kv_share_map,
+    const MsRelayTensor *kv_share_len, int mask_type, int32_t head_num, int32_t kv_head_num,
+    float qk_scale, MsRelayTensor *attn_out, uint64_t *workspace_bytes, MsRelayOperation **op,
+    MsRelayContext *context) {
   using namespace mindspore_relay;
   return Guard([&]() -> Status {
     return PlanOperation(kRelayOp, workspace_bytes, op, [&](MsRelayOperation *operation) -> Status {
       RelayAttentionArgs args;
-      const MsRelayTensor *block_tables = operation->has_block_tables ? &operation->block_tables : nullptr;
-      const MsRelayTensor *share_tables = operation->has_share_block_tables ? &operation->share_block_tables : nullptr;
-      MS_RELAY_RETURN_IF_ERROR(ToViews(kRelayOp, {{"query", query, &args.query},
-                                                  {"seq_len", seq_len, &args.seq_len},
-                                                  {"kv_seq_len", kv_seq_len, &args.kv_seq_len},
-                                                  {"kv_share_map", kv_share_map, &args.kv_share_map},
-                                                  {"kv_share_len", kv_share_len, &args.kv_share_len},
-                                                  {"block_tables", block_tables, &args.block_tables},
-                                                  {"share_block_tables", share_tables, &args.share_block_tables},
-                                                  {"attn_out", attn_out, &args.out},
-                                                  {"lse", operation->has_lse ? &operation->lse : nullptr, &args.lse}}));
+      const MsRelayTensor *block_tables =
+          operation->has_block_tables ? &operation->block_tables : nullptr;
+      const MsRelayTensor *share_tables =
+          operation->has_share_block_tables ? &operation->share_block_tables : nullptr;
+      MS_RELAY_RETURN_IF_ERROR(
+          ToViews(kRelayOp, {{"query", query, &args.query},
+                             {"seq_len", seq_len, &args.seq_len},
+                             {"kv_seq_len", kv_seq_len, &args.kv_seq_len},
+                             {"kv_share_map", kv_share_map, &args.kv_share_map},
+                             {"kv_share_len", kv_share_len, &args.kv_share_len},
+                             {"block_tables", block_tables, &args.block_tables},
+                             {"share_block_tables", share_tables, &args.share_block_tables},
+                             {"attn_out", attn_out, &args.out},
+                             {"lse", operation->has_lse ? &operation->lse : nullptr, &args.lse}}));
       MS_RELAY_RETURN_IF_ERROR(ToListArgs({{"key", key, &args.key},
                                            {"value", value, &args.value},
                                            {"key_share", key_share, &args.key_share},
@@ -173,23 +182,26 @@ MsRelayStatus MsRelayAttentionGetWorkspaceSize(const MsRelayTensor *query, const
   });
 }
 
-MsRelayStatus MsRelayAttention(void *workspace, uint64_t workspace_bytes, MsRelayOperation *op, MsRelayContext *) {
+MsRelayStatus MsRelayAttention(void *workspace, uint64_t workspace_bytes, MsRelayOperation *op,
+                               MsRelayContext *) {
   return Guard([&]() -> Status {
-    return mindspore_relay::RunOperation(MsRelayOperation::Kind::kRelayAttention, mindspore_relay::kRelayOp, workspace,
-                                         workspace_bytes, op);
+    return mindspore_relay::RunOperation(MsRelayOperation::Kind::kRelayAttention,
+                                         mindspore_relay::kRelayOp, workspace, workspace_bytes, op);
   });
 }
 
-MsRelayStatus MsRelayReshapeAndCache(const MsRelayTensor *key, const MsRelayTensor *value, MsRelayTensor *key_cache,
-                                     MsRelayTensor *value_cache, const MsRelayTensor *slot_mapping, MsRelayContext *context) {
+MsRelayStatus MsRelayReshapeAndCache(const MsRelayTensor *key, const MsRelayTensor *value,
+                                     MsRelayTensor *key_cache, MsRelayTensor *value_cache,
+                                     const MsRelayTensor *slot_mapping, MsRelayContext *context) {
   using namespace mindspore_relay;
   return Guard([&]() -> Status {
     ReshapeAndCacheArgs args;
-    MS_RELAY_RETURN_IF_ERROR(ToViews(kCacheOp, {{"key", key, &args.key},
-                                                {"value", value, &args.value},
-                                                {"key_cache", key_cache, &args.key_cache},
-                                                {"value_cache", value_cache, &args.value_cache},
-                                                {"slot_mapping", slot_mapping, &args.slot_mapping}}));
+    MS_RELAY_RETURN_IF_ERROR(
+        ToViews(kCacheOp, {{"key", key, &args.key},
+                           {"value", value, &args.value},
+                           {"key_cache", key_cache, &args.key_cache},
+                           {"value_cache", value_cache, &args.value_cache},
+                           {"slot_mapping", slot_mapping, &args.slot_mapping}}));
     const TileKernels *kernels = nullptr;
     MS_RELAY_RETURN_IF_ERROR(GetTileKernels(&kernels));
     MS_RELAY_RETURN_IF_ERROR(CheckReshapeAndCache(args));
@@ -198,8 +210,9 @@ MsRelayStatus MsRelayReshapeAndCache(const MsRelayTensor *key, const MsRelayTens
   });
 }
 
-MsRelayStatus MsRelayMergeAttentionStates(const MsRelayTensor *out_a, const MsRelayTensor *lse_a, const MsRelayTensor *out_b,
-                                          const MsRelayTensor *lse_b, MsRelayTensor *out, MsRelayTensor *lse,
+MsRelayStatus MsRelayMergeAttentionStates(const MsRelayTensor *out_a, const MsRelayTensor *lse_a,
+                                          const MsRelayTensor *out_b, const MsRelayTensor *lse_b,
+                                          MsRelayTensor *out, MsRelayTensor *lse,
                                           MsRelayContext *context) {
   using namespace mindspore_relay;
   return Guard([&]() -> Status {
