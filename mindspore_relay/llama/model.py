@@ -161,7 +161,7 @@ class _DecodeGraph(_CachedGraph):
         """
         seq_len, kv_seq_len, kv_share_map, kv_share_len, block_tables, share_block_tables = inputs
         attention = self.relay_attention(
-            ops.cast(query, self.cache_dtype).reshape(-1, self.hidden_size),
+            ops.cast(query.reshape(-1, self.hidden_size), self.cache_dtype),
             self.key_caches[layer],
             self.value_caches[layer],
             None,  # the groups' keys and values lie in the same caches
@@ -243,7 +243,7 @@ class Prefill(_CachedGraph):
             query, key, value = layer.project(x, cos, sin)
             reshape_and_cache(key, value, self.key_caches[i], self.value_caches[i], slot_mapping)
             attention = self.prefix_encoder(
-                ops.cast(query, self.cache_dtype).reshape(-1, self.hidden_size),
+                ops.cast(query.reshape(-1, self.hidden_size), self.cache_dtype),
                 self.key_caches[i],
                 self.value_caches[i],
                 block_tables,
