@@ -49,7 +49,7 @@ struct Simd {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   }
   static Vec ScaleByPowerOfTwo(Vec a, Vec n) { return _mm512_scalef_ps(a, n); }
-  static Vec ZeroUnlessNotLess(Vec x, Vec y, Vec a) {
+  static Vec ZeroWhereLess(Vec x, Vec y, Vec a) {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, y, _CMP_NLT_UQ), a);
   }
   static Vec KeepFirst(Vec a, int32_t count, Vec b) {

@@ -1,0 +1,133 @@
+// Copyright 2026 The mindspore_relay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// NEON of Armv8.2: 4 floats in a register, 32 registers.
+//
+// Register map of the two products, which do almost all of the work:
+//   QK  v  24 dot[6 rows][4 vectors = 16 keys], 4 key vectors, 1 query broadcast
+//   PV  v  24 acc[6 rows][4 vectors = 16 value elements], 4 value vectors, 1 probability broadcast
+//
+// All dtypes are widened to float: half-precision FMA sums lose float16's accuracy
+// (docs/cpu_kernels.md).
+#include <arm_neon.h>
+
+#include <cstring>
+
+#include "cpu/isa_tables.h"
+
+namespace mindspore_relay::neon {
+namespace {
+
+struct Float16Bits {
+  uint16_t bits;
+};
+struct BFloat16Bits {
+  uint16_t bits;
+};
+
+struct Simd {
+  using Vec = float32x4_t;
+  static constexpr int32_t kLanes = 4;
+  static constexpr int32_t kQkRows = 6;
+  static constexpr int32_t kQkVectors = 4;
+  static constexpr int32_t kPvRows = 6;
+  static constexpr int32_t kPvVectors = 4;
+
+  static Vec Zero() { return vdupq_n_f32(0.0f); }
+  static Vec Set1(float x) { return vdupq_n_f32(x); }
+  static Vec Load(const float *p) { return vld1q_f32(p); }
+  static void Store(float *p, Vec a) { vst1q_f32(p, a); }
+  static Vec Iota() {
+    const float lanes[4] = {0, 1, 2, 3};
+    return vld1q_f32(lanes);
+  }
+  static Vec Add(Vec a, Vec b) { return vaddq_f32(a, b); }
+  static Vec Sub(Vec a, Vec b) { return vsubq_f32(a, b); }
+  static Vec Mul(Vec a, Vec b) { return vmulq_f32(a, b); }
+  static Vec Fma(Vec a, Vec b, Vec c) { return vfmaq_f32(c, a, b); }
+  static Vec FmaSub(Vec a, Vec b, Vec c) { return vfmaq_f32(vnegq_f32(c), a, b); }
+  static Vec Sqrt(Vec a) { return vsqrtq_f32(a); }
+  static Vec Max(Vec a, Vec b) { return vmaxnmq_f32(a, b); }
+  static Vec Round(Vec a) { return vrndnq_f32(a); }
+  // n is added to the exponent. A NaN n converts to 0.
+  static Vec ScaleByPowerOfTwo(Vec a, Vec n) {
+    const int32x4_t exponent = vshlq_n_s32(vcvtq_s32_f32(n), 23);
+    return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(a), exponent));
+  }
+  static Vec ZeroWhereLess(Vec x, Vec y, Vec a) {
+    return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(a), vcltq_f32(x, y)));
+  }
+  static Vec KeepFirst(Vec a, int32_t count, Vec b) {
+    const int32_t lanes[4] = {0, 1, 2, 3};
+    return vbslq_f32(vcltq_s32(vld1q_s32(lanes), vdupq_n_s32(count)), a, b);
+  }
+  static Vec ReplaceEqual(Vec a, Vec x, Vec b) { return vbslq_f32(vceqq_f32(a, x), b, a); }
+
+  static Vec LoadElements(const float *p) { return Load(p); }
+  static Vec LoadElements(const Float16Bits *p) {
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(&p->bits)));
+  }
+  static Vec LoadElements(const BFloat16Bits *p) {
+    return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(&p->bits), 16));
+  }
+  template <typename T>
+  static Vec LoadFirstElements(const T *p, int32_t count) {
+    T first[kLanes] = {};
+    std::memcpy(first, p, count * sizeof(T));
+    return LoadElements(first);
+  }
+  static void StoreElements(Vec a, float *p) { Store(p, a); }
+  static void StoreElements(Vec a, Float16Bits *p) {
+    vst1_u16(&p->bits, vreinterpret_u16_f16(vcvt_f16_f32(a)));
+  }
+  static void StoreElements(Vec a, BFloat16Bits *p) { vst1_u16(&p->bits, NarrowBFloat16(a)); }
+  template <typename T>
+  static void StoreFirstElements(Vec a, T *p, int32_t count) {
+    T all[kLanes];
+    StoreElements(a, all);
+    std::memcpy(p, all, count * sizeof(T));
+  }
+
+  // head_size is a multiple of 8: num_elements is always 4.
+  template <typename T>
+  static void TransposeKeys(const T *const *rows, int32_t num_rows, int32_t first,
+                            int32_t /*num_elements*/, float *out) {
+    Vec r[4];
+    for (int i = 0; i < 4; ++i) r[i] = i < num_rows ? LoadElements(rows[i] + first) : Zero();
+    const Vec ab_low = vzip1q_f32(r[0], r[2]);
+    const Vec ab_high = vzip2q_f32(r[0], r[2]);
+    const Vec cd_low = vzip1q_f32(r[1], r[3]);
+    const Vec cd_high = vzip2q_f32(r[1], r[3]);
+    Store(out, vzip1q_f32(ab_low, cd_low));
+    Store(out + kKeyTile, vzip2q_f32(ab_low, cd_low));
+    Store(out + 2 * kKeyTile, vzip1q_f32(ab_high, cd_high));
+    Store(out + 3 * kKeyTile, vzip2q_f32(ab_high, cd_high));
+  }
+
+  static void MaxOfEach4(Vec a, Vec b, Vec c, Vec d, float *out) {
+    Store(out, vpmaxnmq_f32(vpmaxnmq_f32(a, b), vpmaxnmq_f32(c, d)));
+  }
+  static void SumOfEach4(Vec a, Vec b, Vec c, Vec d, float *out) {
+    Store(out, vpaddq_f32(vpaddq_f32(a, b), vpaddq_f32(c, d)));
+  }
+
+ private:
+  // bits + 0x7fff + (bit 16 of bits) rounds to nearest even; a NaN is cut off and made quiet
+  // instead.
+  static uint16x4_t NarrowBFloat16(Vec a) {
+    const uint32x4_t bits = vreinterpretq_u32_f32(a);
+    const uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    const uint32x4_t rounded = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), odd);
+    const uint32x4_t quiet = vorrq_u32(bits, vdupq_n_u32(0x400000));
+    return vshrn_n_u32(vbslq_u32(vceqq_f32(a, a), rounded, quiet), 16);
+  }
+};
+
+#include "cpu/tile_kernels_simd.inc"
+
+}  // namespace
+
+const TileKernels kTileKernels = {"neon", MakeKernels<float>(), MakeKernels<Float16Bits>(),
+                                  MakeKernels<BFloat16Bits>(), FoldRow};
+
+}  // namespace mindspore_relay::neon
