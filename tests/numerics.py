@@ -140,8 +140,9 @@ def as_rows(output, lse):
 def half_unit_of_row(oracle, dtype):
     """Half a unit in the last place, in dtype, of the largest element of each row."""
     largest = _row_max(_finite(oracle))
-    # 2 ** exponent <= largest < 2 ** (exponent + 1); spacing ends at the subnormal numbers
-    exponent = np.frexp(largest)[1] - 1
+    # 2 ** exponent <= largest < 2 ** (exponent + 1); the unit of 0 and of the subnormal numbers is
+    # the smallest of them
+    exponent = np.where(largest > 0, np.frexp(largest)[1] - 1, -200)
     return np.maximum(np.ldexp(_HALF_UNIT[dtype], exponent), _SMALLEST[dtype] / 2)
 
 
