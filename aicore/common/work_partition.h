@@ -40,9 +40,6 @@ class CostModel {
     return kItemCycles * kUnit + row_bytes * kUnit / kGmBytesPerCycle;
   }
 
-  // The cheapest key there is: that of a memory-bound tile.
-  int64_t MinKeyCost() const { return KeyCost(1); }
-
  private:
   static constexpr int64_t kUnit = 16;
   // Published figures of the family: 1.6 TB/s of HBM for 24 cores, and 354 TFLOPS from cubes of
@@ -59,80 +56,102 @@ class CostModel {
   int64_t head_size_;
 };
 
-// Keys of the cheapest kind that make a core worth waking, in units of the granule: rounding the
-// two ends of a range to the granule then changes its cost by at most 1/12.
+// Keys of the cheapest kind that make another core worth waking, in units of the granule: rounding a
+// range to the granule then changes its cost by at most 1/12.
 constexpr int32_t kMinCoreGranules = 12;
 
-// A boundary closer to a unit's end than this part of a core's share is moved to it: the partial
-// result of a sliver costs more than the imbalance.
-constexpr int64_t kSnapDivisor = 32;
+// The search for the smallest budget stops at this relative precision.
+constexpr int64_t kBudgetPrecision = 256;
+
+struct WorkSummary {
+  int64_t total_cost = 0;
+  // The dearest item that cannot be cut further: no budget may be smaller.
+  int64_t min_budget = 1;
+};
 
 template <typename Problem>
-int64_t TileCost(Problem *problem, const CostModel &model, int32_t tile) {
-  const int32_t num_keys = problem->NumKeys(tile);
-  if (num_keys == 0) return 0;
-  const int32_t num_rows = problem->NumRows(tile);
-  return model.ItemCost(num_rows) + num_keys * model.KeyCost(num_rows);
-}
-
-template <typename Problem>
-int64_t TotalCost(Problem *problem, const CostModel &model) {
-  int64_t total = 0;
+WorkSummary SummarizeWork(Problem *problem, const CostModel &model, int32_t key_granule) {
+  WorkSummary summary;
   for (int32_t source = 0; source < problem->num_sources(); ++source) {
     problem->EnterSource(source);
     for (int32_t tile = 0; tile < problem->NumTiles(); ++tile) {
-      total += TileCost(problem, model, tile) * problem->kv_head_num();
+      const int32_t num_keys = problem->NumKeys(tile);
+      if (num_keys == 0) continue;
+      const int32_t num_rows = problem->NumRows(tile);
+      const int64_t item_cost = model.ItemCost(num_rows);
+      const int64_t key_cost = model.KeyCost(num_rows);
+      summary.total_cost += (item_cost + num_keys * key_cost) * problem->kv_head_num();
+      summary.min_budget = std::max(
+          summary.min_budget, item_cost + std::min(key_granule, num_keys) * key_cost);
     }
   }
-  return total;
+  return summary;
 }
 
-// Places the boundary that lies `offset` behind the start of the given unit.
+// Gives each core as much of the axis as its budget allows and returns the number of cores needed,
+// or max_cores + 1 if max_cores are not enough. Writes the cores' starts; budget >= min_budget.
 template <typename Problem>
-WorkPosition PlaceBoundary(Problem *problem, const CostModel &model, const WorkPosition &unit,
-                           int64_t offset, int64_t snap, int32_t key_granule) {
-  const int32_t num_rows = problem->NumRows(unit.tile);
-  const int32_t num_keys = problem->NumKeys(unit.tile);
-  const int64_t key_cost = model.KeyCost(num_rows);
-  const int64_t exact = std::max<int64_t>(0, (offset - model.ItemCost(num_rows)) / key_cost);
-  const int64_t rounded = (exact + key_granule / 2) / key_granule * key_granule;
-  const auto key = static_cast<int32_t>(std::min<int64_t>(rounded, num_keys));
-  if (key * key_cost < snap) return {unit.source, unit.tile, unit.kv_head, 0};
-  if ((num_keys - key) * key_cost < snap) return {unit.source, unit.tile, unit.kv_head + 1, 0};
-  return {unit.source, unit.tile, unit.kv_head, key};
+int32_t FillCores(Problem *problem, const CostModel &model, int32_t key_granule, int64_t budget,
+                  int32_t max_cores, WorkPosition *starts) {
+  int32_t cores = 1;
+  int64_t left = budget;
+  starts[0] = {0, 0, 0, 0};
+  for (int32_t source = 0; source < problem->num_sources(); ++source) {
+    problem->EnterSource(source);
+    for (int32_t tile = 0; tile < problem->NumTiles(); ++tile) {
+      const int32_t num_keys = problem->NumKeys(tile);
+      if (num_keys == 0) continue;
+      const int64_t item_cost = model.ItemCost(problem->NumRows(tile));
+      const int64_t key_cost = model.KeyCost(problem->NumRows(tile));
+      int32_t head = 0;
+      int32_t key = 0;
+      while (head < problem->kv_head_num()) {
+        const int64_t rest_cost = item_cost + (num_keys - key) * key_cost;
+        if (rest_cost <= left) {
+          // Units of one tile cost the same: take all whole ones that fit at once.
+          const int64_t whole = key > 0 ? 1 : left / rest_cost;
+          const int64_t taken = std::min<int64_t>(whole, problem->kv_head_num() - head);
+          left -= taken * rest_cost;
+          head += static_cast<int32_t>(taken);
+          key = 0;
+          continue;
+        }
+        const int64_t keys_that_fit = std::max<int64_t>(0, left - item_cost) / key_cost;
+        key += static_cast<int32_t>(keys_that_fit / key_granule * key_granule);
+        if (cores == max_cores) return max_cores + 1;
+        starts[cores++] = {source, tile, head, key};
+        left = budget;
+      }
+    }
+  }
+  return cores;
 }
 
-// Fills tiling->num_cores and tiling->starts. key_granule: boundaries inside a unit are multiples of
-// it. At least one core is used, also when there is no work at all.
+// Fills tiling->num_cores and tiling->starts such that the dearest core costs as little as possible,
+// with as few cores as reach that. Boundaries inside a unit are multiples of key_granule. At least
+// one core is used, also when there is no work at all.
 template <typename Problem>
 void PartitionWork(Problem *problem, int32_t num_cores, int32_t key_granule, AttentionTiling *tiling) {
   const CostModel model(tiling->head_size);
-  const int64_t total = TotalCost(problem, model);
-  const int64_t min_core_cost = model.MinKeyCost() * kMinCoreGranules * key_granule;
-  const int64_t useful_cores = std::max<int64_t>(1, total / min_core_cost);
-  const auto cores = static_cast<int32_t>(
+  const WorkSummary work = SummarizeWork(problem, model, key_granule);
+  const int64_t min_core_cost = model.KeyCost(1) * kMinCoreGranules * key_granule;
+  const int64_t useful_cores = std::max<int64_t>(1, work.total_cost / min_core_cost);
+  const auto max_cores = static_cast<int32_t>(
       std::min({int64_t{num_cores}, useful_cores, int64_t{kMaxCores}}));
-  const int64_t snap = total / cores / kSnapDivisor;
 
-  tiling->num_cores = cores;
-  tiling->starts[0] = {0, 0, 0, 0};
-  int32_t next = 1;   // boundary to place
-  int64_t cost = 0;   // of everything before the current tile
-  for (int32_t source = 0; source < problem->num_sources() && next < cores; ++source) {
-    problem->EnterSource(source);
-    for (int32_t tile = 0; tile < problem->NumTiles() && next < cores; ++tile) {
-      const int64_t unit_cost = TileCost(problem, model, tile);
-      const int64_t tile_cost = unit_cost * problem->kv_head_num();
-      while (next < cores && total * next / cores < cost + tile_cost) {
-        const int64_t offset = total * next / cores - cost;
-        const WorkPosition unit = {source, tile, static_cast<int32_t>(offset / unit_cost), 0};
-        tiling->starts[next++] = PlaceBoundary(problem, model, unit, offset % unit_cost, snap,
-                                               key_granule);
-      }
-      cost += tile_cost;
-    }
+  const auto fill = [&](int64_t budget) {
+    return FillCores(problem, model, key_granule, budget, max_cores, tiling->starts);
+  };
+  int64_t enough = std::max(work.total_cost, work.min_budget);  // one core takes all
+  int64_t too_small = std::max(work.total_cost / max_cores, work.min_budget) - 1;
+  while (enough - too_small > 1 + too_small / kBudgetPrecision) {
+    const int64_t budget = too_small + (enough - too_small) / 2;
+    (fill(budget) <= max_cores ? enough : too_small) = budget;
   }
-  for (; next <= cores; ++next) tiling->starts[next] = {problem->num_sources(), 0, 0, 0};
+  tiling->num_cores = fill(enough);
+  for (int32_t core = tiling->num_cores; core <= kMaxCores; ++core) {
+    tiling->starts[core] = {problem->num_sources(), 0, 0, 0};
+  }
 }
 
 // Lays the buffers out one behind the other, each 512-byte aligned, which GM moves fastest.
