@@ -64,25 +64,28 @@ run_once() {
 # requirements. Nothing happens when neither the sources nor the extras changed since the last time.
 install_package() {
   local extras="$1"
-  run_once "requirements-$extras" install_requirements "$extras"
+  run_once "requirements-$extras" install_requirements "dependencies,$extras"
   # An editable install, or none, in place of the wheel: the mark does not count.
   compgen -G "$VENV/lib/python3*/site-packages/mindspore_relay/lib/*.so" >/dev/null ||
     rm -f "$VENV/.mindspore_relay-package"
   run_once package build_and_install "$(source_checksum)"
 }
 
+# install_requirements NAMES: installs what pyproject.toml lists under these names, separated by
+# commas: "dependencies" or extras.
 install_requirements() {
-  say "installing the requirements of mindspore_relay[$1]"
+  say "installing requirements: $1"
   local requirements
-  requirements="$(python - "$ROOT/pyproject.toml" "$1" <<'PYTHON_END'
+  requirements="$(
+    python - "$ROOT/pyproject.toml" "$1" <<'END'
 import sys, tomllib
 
-project = tomllib.load(open(sys.argv[1], "rb"))["project"]
-extras = [requirement for extra in sys.argv[2].split(",")
-          for requirement in project["optional-dependencies"][extra]]
-print("\n".join([*project["dependencies"], *extras]))
-PYTHON_END
-)"
+with open(sys.argv[1], "rb") as file:
+    project = tomllib.load(file)["project"]
+lists = {"dependencies": project["dependencies"], **project["optional-dependencies"]}
+print("\n".join(requirement for name in sys.argv[2].split(",") for requirement in lists[name]))
+END
+  )"
   pip install -q -r /dev/stdin <<<"$requirements"
 }
 
