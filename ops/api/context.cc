@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Contexts, operations and the questions about the library itself.
+#include "api/descriptions.h"
 #include "api/operation.h"
 #include "cpu/threads.h"
 #include "cpu/tile_kernels.h"
@@ -9,7 +10,21 @@
 using mindspore_relay::Guard;
 using mindspore_relay::InvalidArgument;
 using mindspore_relay::OkStatus;
+using mindspore_relay::OperationOptions;
 using mindspore_relay::Status;
+
+namespace {
+
+constexpr char kSetOptions[] = "MsRelayOperationSetOptions";
+
+Status KeepOptional(const char *name, const MsRelayTensor *given,
+                    std::optional<MsRelayTensor> *kept) {
+  if (given == nullptr) return OkStatus();
+  kept->emplace();
+  return mindspore_relay::KeepTensor(kSetOptions, name, *given, &kept->value());
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -32,18 +47,24 @@ const char *MsRelayStatusName(int32_t status) {
   }
 }
 
-const char *MsRelayLastError(void) { return mindspore_relay::LastErrorText(); }
+const char *MsRelayLastError(void) { return mindspore_relay::ThreadErrorText(); }
+
+uint64_t MsRelayContextLastError(const MsRelayContext *context, char *text, uint64_t text_bytes) {
+  if (context != nullptr) return context->last_error.Get(text, text_bytes);
+  if (text != nullptr && text_bytes > 0) *text = '\0';
+  return 0;
+}
 
 const char *MsRelayIsaName(void) {
-  const char *error = nullptr;
-  const mindspore_relay::TileKernels *kernels = mindspore_relay::SelectTileKernels(&error);
+  const mindspore_relay::TileKernels *kernels = nullptr;
+  Guard("MsRelayIsaName", nullptr, [&] { return mindspore_relay::GetTileKernels(&kernels); });
   return kernels == nullptr ? "" : kernels->isa;
 }
 
 const char *MsRelayIsaList(void) { return mindspore_relay::AvailableIsaList(); }
 
 MsRelayStatus MsRelaySetIsa(const char *isa) {
-  return Guard([&]() -> Status {
+  return Guard("MsRelaySetIsa", nullptr, [&]() -> Status {
     if (isa != nullptr && mindspore_relay::ForceTileKernels(isa)) return OkStatus();
     return InvalidArgument("MsRelaySetIsa: isa must be one of %s, got %s",
                            mindspore_relay::AvailableIsaList(), isa == nullptr ? "NULL" : isa);
@@ -53,7 +74,7 @@ MsRelayStatus MsRelaySetIsa(const char *isa) {
 int32_t MsRelayGetNumThreads(void) { return mindspore_relay::GetNumThreads(); }
 
 MsRelayStatus MsRelaySetNumThreads(int32_t num_threads) {
-  return Guard([&]() -> Status {
+  return Guard("MsRelaySetNumThreads", nullptr, [&]() -> Status {
     if (mindspore_relay::SetNumThreads(num_threads)) return OkStatus();
     return InvalidArgument("MsRelaySetNumThreads: num_threads must be in [1, %d], got %d",
                            mindspore_relay::kMaxThreads, num_threads);
@@ -61,7 +82,7 @@ MsRelayStatus MsRelaySetNumThreads(int32_t num_threads) {
 }
 
 MsRelayStatus MsRelayCreateContext(MsRelayContext **context) {
-  return Guard([&]() -> Status {
+  return Guard("MsRelayCreateContext", nullptr, [&]() -> Status {
     if (context == nullptr)
       return InvalidArgument("MsRelayCreateContext: context must not be NULL");
     *context = new MsRelayContext();
@@ -72,7 +93,7 @@ MsRelayStatus MsRelayCreateContext(MsRelayContext **context) {
 void MsRelayDestroyContext(MsRelayContext *context) { delete context; }
 
 MsRelayStatus MsRelayContextSetNumThreads(MsRelayContext *context, int32_t num_threads) {
-  return Guard([&]() -> Status {
+  return Guard("MsRelayContextSetNumThreads", context, [&]() -> Status {
     if (context == nullptr)
       return InvalidArgument("MsRelayContextSetNumThreads: context must not be NULL");
     if (num_threads < 0 || num_threads > mindspore_relay::kMaxThreads) {
@@ -84,8 +105,8 @@ MsRelayStatus MsRelayContextSetNumThreads(MsRelayContext *context, int32_t num_t
   });
 }
 
-MsRelayStatus MsRelayCreateOperation(MsRelayOperation **op, MsRelayContext *) {
-  return Guard([&]() -> Status {
+MsRelayStatus MsRelayCreateOperation(MsRelayOperation **op, MsRelayContext *context) {
+  return Guard("MsRelayCreateOperation", context, [&]() -> Status {
     if (op == nullptr) return InvalidArgument("MsRelayCreateOperation: op must not be NULL");
     *op = new MsRelayOperation();
     return OkStatus();
@@ -93,23 +114,19 @@ MsRelayStatus MsRelayCreateOperation(MsRelayOperation **op, MsRelayContext *) {
 }
 
 MsRelayStatus MsRelayOperationSetOptions(MsRelayOperation *op, const MsRelayOptions *options) {
-  return Guard([&]() -> Status {
+  return Guard(kSetOptions, nullptr, [&]() -> Status {
     if (op == nullptr || options == nullptr) {
-      return InvalidArgument("MsRelayOperationSetOptions: op and options must not be NULL");
+      return InvalidArgument("%s: op and options must not be NULL", kSetOptions);
     }
-    if (options->struct_bytes < sizeof(MsRelayOptions)) {
-      return InvalidArgument(
-          "MsRelayOperationSetOptions: struct_bytes must be at least %zu, got %u",
-          sizeof(MsRelayOptions), options->struct_bytes);
-    }
-    const auto keep = [](const MsRelayTensor *given, MsRelayTensor *kept, bool *has) {
-      *has = given != nullptr;
-      if (*has) *kept = *given;
-    };
-    op->path = options->path;
-    keep(options->lse, &op->lse, &op->has_lse);
-    keep(options->block_tables, &op->block_tables, &op->has_block_tables);
-    keep(options->share_block_tables, &op->share_block_tables, &op->has_share_block_tables);
+    MS_RELAY_RETURN_IF_ERROR(mindspore_relay::CheckOptionsStruct(kSetOptions, *options));
+    OperationOptions kept;
+    kept.path = options->path;
+    MS_RELAY_RETURN_IF_ERROR(KeepOptional("lse", options->lse, &kept.lse));
+    MS_RELAY_RETURN_IF_ERROR(
+        KeepOptional("block_tables", options->block_tables, &kept.block_tables));
+    MS_RELAY_RETURN_IF_ERROR(
+        KeepOptional("share_block_tables", options->share_block_tables, &kept.share_block_tables));
+    op->options = kept;
     return OkStatus();
   });
 }
@@ -117,7 +134,7 @@ MsRelayStatus MsRelayOperationSetOptions(MsRelayOperation *op, const MsRelayOpti
 void MsRelayDestroyOperation(MsRelayOperation *op) { delete op; }
 
 MsRelayStatus MsRelayOperationGetPath(const MsRelayOperation *op, int64_t group, int32_t *path) {
-  return Guard([&]() -> Status {
+  return Guard("MsRelayOperationGetPath", nullptr, [&]() -> Status {
     if (op == nullptr || path == nullptr || op->kind != MsRelayOperation::Kind::kRelayAttention) {
       return InvalidArgument(
           "MsRelayOperationGetPath: op must be a planned relay_attention and path not NULL");

@@ -5,19 +5,37 @@
 #ifndef MINDSPORE_RELAY_API_OPERATION_H_
 #define MINDSPORE_RELAY_API_OPERATION_H_
 
+#include <atomic>
 #include <cstdint>
-#include <new>
-#include <utility>
+#include <optional>
 #include <vector>
 
+#include "api/last_error.h"
 #include "attention/attention_check.h"
 #include "attention/params.h"
 #include "attention/plan.h"
 #include "common/status.h"
+#include "cpu/threads.h"
 #include "mindspore_relay/mindspore_relay.h"
 
+namespace mindspore_relay {
+
+// MsRelayOptions, of which the caller may free the original.
+struct OperationOptions {
+  int32_t path = MS_RELAY_PATH_AUTO;
+  std::optional<MsRelayTensor> lse, block_tables, share_block_tables;
+};
+
+// For functions that take a pointer for an optional tensor.
+inline const MsRelayTensor *PointerOf(const std::optional<MsRelayTensor> &tensor) {
+  return tensor ? &*tensor : nullptr;
+}
+
+}  // namespace mindspore_relay
+
 struct MsRelayContext {
-  int32_t num_threads = 0;  // 0: the pool's
+  std::atomic<int32_t> num_threads{0};  // 0: the pool's
+  mindspore_relay::ErrorText last_error;
 };
 
 // A planned call. The problem is kept because the plan points into it.
@@ -25,12 +43,10 @@ struct MsRelayOperation {
   enum class Kind { kNone, kRelayAttention, kPrefixEncoder };
 
   Kind kind = Kind::kNone;  // kNone: nothing planned, phase 2 is an error
-  int32_t path = MS_RELAY_PATH_AUTO;
-  bool has_lse = false, has_block_tables = false, has_share_block_tables = false;
-  MsRelayTensor lse = {}, block_tables = {}, share_block_tables = {};
+  mindspore_relay::OperationOptions options;
 
-  std::vector<mindspore_relay::TensorView>
-      list_tensors;  // of the four lists, while they are checked
+  // Tensors of the four lists, while they are checked.
+  std::vector<mindspore_relay::TensorView> list_tensors;
   mindspore_relay::RelayAttentionProblem relay_attention;
   mindspore_relay::PrefixEncoderProblem prefix_encoder;
   mindspore_relay::Plan plan;
@@ -38,32 +54,10 @@ struct MsRelayOperation {
 
 namespace mindspore_relay {
 
-// Checks the description (not the content) of a tensor. tensor may be nullptr: *view is absent
-// then.
-Status ToTensorView(const char *op, const char *name, const MsRelayTensor *tensor,
-                    TensorView *view);
-
 int32_t NumThreads(const MsRelayContext *context);
 
 // The kernels in use, or the reason why there are none.
 Status GetTileKernels(const TileKernels **kernels);
-
-const char *LastErrorText();
-
-// Keeps the text of a failure for LastErrorText (of this thread) and answers its code.
-MsRelayStatus Report(const Status &status);
-
-// Runs fn, which returns a Status, with nothing thrown across the C edge.
-template <typename Fn>
-MsRelayStatus Guard(Fn &&fn) noexcept {
-  try {
-    return Report(std::forward<Fn>(fn)());
-  } catch (const std::bad_alloc &) {
-    return MS_RELAY_OUT_OF_MEMORY;
-  } catch (...) {
-    return MS_RELAY_INTERNAL;
-  }
-}
 
 // Phase 2 of both operators.
 Status RunOperation(MsRelayOperation::Kind kind, const char *op_name, void *workspace,
@@ -92,6 +86,8 @@ Status PlanOperation(const char *op_name, uint64_t *workspace_bytes, MsRelayOper
     if (*op == nullptr) delete operation;
     return status;
   }
+  // Threads come into being here, for phase 2 allocates nothing.
+  StartThreads(operation->plan.num_workers);
   *workspace_bytes = static_cast<uint64_t>(operation->plan.workspace_bytes);
   *op = operation;
   return OkStatus();

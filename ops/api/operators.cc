@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The operators' C functions: descriptions of tensors become views, then check, plan, run.
+#include "api/descriptions.h"
 #include "api/operation.h"
 #include "attention/cache_and_merge.h"
 
@@ -12,29 +13,6 @@ constexpr char kRelayOp[] = "relay_attention";
 constexpr char kPrefixOp[] = "prefix_encoder";
 constexpr char kCacheOp[] = "reshape_and_cache";
 constexpr char kMergeOp[] = "merge_attention_states";
-
-// Appends the list's tensors to *views. `list` may be nullptr: none.
-Status AppendList(const char *name, const MsRelayTensorList *list, std::vector<TensorView> *views) {
-  if (list == nullptr) return OkStatus();
-  if (list->struct_bytes < sizeof(MsRelayTensorList)) {
-    return InvalidArgument("%s: %s must have struct_bytes of at least %zu, got %u", kRelayOp, name,
-                           sizeof(MsRelayTensorList), list->struct_bytes);
-  }
-  if (list->num_tensors < 0 || (list->num_tensors > 0 && list->tensors == nullptr)) {
-    return InvalidArgument("%s: %s must have num_tensors >= 0 and tensors not NULL, got %lld",
-                           kRelayOp, name, static_cast<long long>(list->num_tensors));
-  }
-  for (int64_t i = 0; i < list->num_tensors; ++i) {
-    if (list->tensors[i].struct_bytes != list->tensors[0].struct_bytes ||
-        list->tensors[i].struct_bytes != sizeof(MsRelayTensor)) {
-      return InvalidArgument("%s: tensors of %s must have struct_bytes of %zu, got %u", kRelayOp,
-                             name, sizeof(MsRelayTensor), list->tensors[i].struct_bytes);
-    }
-    views->emplace_back();
-    MS_RELAY_RETURN_IF_ERROR(ToTensorView(kRelayOp, name, &list->tensors[i], &views->back()));
-  }
-  return OkStatus();
-}
 
 struct NamedList {
   const char *name;
@@ -48,7 +26,7 @@ Status ToListArgs(const NamedList (&lists)[4], std::vector<TensorView> *views) {
   size_t begin[4];
   for (int i = 0; i < 4; ++i) {
     begin[i] = views->size();
-    MS_RELAY_RETURN_IF_ERROR(AppendList(lists[i].name, lists[i].list, views));
+    MS_RELAY_RETURN_IF_ERROR(AppendTensorViews(kRelayOp, lists[i].name, lists[i].list, views));
   }
   for (int i = 0; i < 4; ++i) {
     if (lists[i].list == nullptr) continue;
@@ -108,21 +86,21 @@ MsRelayStatus MsRelayPrefixEncoderGetWorkspaceSize(
     int32_t kv_head_num, float qk_scale, MsRelayTensor *attn_out, uint64_t *workspace_bytes,
     MsRelayOperation **op, MsRelayContext *context) {
   using namespace mindspore_relay;
-  return Guard([&]() -> Status {
+  return Guard(kPrefixOp, context, [&]() -> Status {
     return PlanOperation(
         kPrefixOp, workspace_bytes, op, [&](MsRelayOperation *operation) -> Status {
           PrefixEncoderArgs args;
-          MS_RELAY_RETURN_IF_ERROR(ToViews(
-              kPrefixOp, {{"query", query, &args.query},
-                          {"key", key, &args.key},
-                          {"value", value, &args.value},
-                          {"block_tables", block_tables, &args.block_tables},
-                          {"mask", mask, &args.mask},
-                          {"seq_len", seq_len, &args.seq_len},
-                          {"kv_seq_len", kv_seq_len, &args.kv_seq_len},
-                          {"slopes", slopes, &args.slopes},
-                          {"attn_out", attn_out, &args.out},
-                          {"lse", operation->has_lse ? &operation->lse : nullptr, &args.lse}}));
+          MS_RELAY_RETURN_IF_ERROR(
+              ToViews(kPrefixOp, {{"query", query, &args.query},
+                                  {"key", key, &args.key},
+                                  {"value", value, &args.value},
+                                  {"block_tables", block_tables, &args.block_tables},
+                                  {"mask", mask, &args.mask},
+                                  {"seq_len", seq_len, &args.seq_len},
+                                  {"kv_seq_len", kv_seq_len, &args.kv_seq_len},
+                                  {"slopes", slopes, &args.slopes},
+                                  {"attn_out", attn_out, &args.out},
+                                  {"lse", PointerOf(operation->options.lse), &args.lse}}));
           args.mask_type = mask_type;
           args.head_num = head_num;
           args.kv_head_num = kv_head_num;
@@ -133,8 +111,8 @@ MsRelayStatus MsRelayPrefixEncoderGetWorkspaceSize(
 }
 
 MsRelayStatus MsRelayPrefixEncoder(void *workspace, uint64_t workspace_bytes, MsRelayOperation *op,
-                                   MsRelayContext *) {
-  return Guard([&]() -> Status {
+                                   MsRelayContext *context) {
+  return Guard(mindspore_relay::kPrefixOp, context, [&]() -> Status {
     return mindspore_relay::RunOperation(MsRelayOperation::Kind::kPrefixEncoder,
                                          mindspore_relay::kPrefixOp, workspace, workspace_bytes,
                                          op);
@@ -150,13 +128,11 @@ MsRelayStatus MsRelayAttentionGetWorkspaceSize(
     float qk_scale, MsRelayTensor *attn_out, uint64_t *workspace_bytes, MsRelayOperation **op,
     MsRelayContext *context) {
   using namespace mindspore_relay;
-  return Guard([&]() -> Status {
+  return Guard(kRelayOp, context, [&]() -> Status {
     return PlanOperation(kRelayOp, workspace_bytes, op, [&](MsRelayOperation *operation) -> Status {
       RelayAttentionArgs args;
-      const MsRelayTensor *block_tables =
-          operation->has_block_tables ? &operation->block_tables : nullptr;
-      const MsRelayTensor *share_tables =
-          operation->has_share_block_tables ? &operation->share_block_tables : nullptr;
+      const MsRelayTensor *block_tables = PointerOf(operation->options.block_tables);
+      const MsRelayTensor *share_tables = PointerOf(operation->options.share_block_tables);
       MS_RELAY_RETURN_IF_ERROR(
           ToViews(kRelayOp, {{"query", query, &args.query},
                              {"seq_len", seq_len, &args.seq_len},
@@ -166,7 +142,7 @@ MsRelayStatus MsRelayAttentionGetWorkspaceSize(
                              {"block_tables", block_tables, &args.block_tables},
                              {"share_block_tables", share_tables, &args.share_block_tables},
                              {"attn_out", attn_out, &args.out},
-                             {"lse", operation->has_lse ? &operation->lse : nullptr, &args.lse}}));
+                             {"lse", PointerOf(operation->options.lse), &args.lse}}));
       MS_RELAY_RETURN_IF_ERROR(ToListArgs({{"key", key, &args.key},
                                            {"value", value, &args.value},
                                            {"key_share", key_share, &args.key_share},
@@ -176,15 +152,15 @@ MsRelayStatus MsRelayAttentionGetWorkspaceSize(
       args.head_num = head_num;
       args.kv_head_num = kv_head_num;
       args.qk_scale = qk_scale;
-      args.path = operation->path;
+      args.path = operation->options.path;
       return PlanRelay(args, context, operation);
     });
   });
 }
 
 MsRelayStatus MsRelayAttention(void *workspace, uint64_t workspace_bytes, MsRelayOperation *op,
-                               MsRelayContext *) {
-  return Guard([&]() -> Status {
+                               MsRelayContext *context) {
+  return Guard(mindspore_relay::kRelayOp, context, [&]() -> Status {
     return mindspore_relay::RunOperation(MsRelayOperation::Kind::kRelayAttention,
                                          mindspore_relay::kRelayOp, workspace, workspace_bytes, op);
   });
@@ -194,7 +170,7 @@ MsRelayStatus MsRelayReshapeAndCache(const MsRelayTensor *key, const MsRelayTens
                                      MsRelayTensor *key_cache, MsRelayTensor *value_cache,
                                      const MsRelayTensor *slot_mapping, MsRelayContext *context) {
   using namespace mindspore_relay;
-  return Guard([&]() -> Status {
+  return Guard(kCacheOp, context, [&]() -> Status {
     ReshapeAndCacheArgs args;
     MS_RELAY_RETURN_IF_ERROR(
         ToViews(kCacheOp, {{"key", key, &args.key},
@@ -215,7 +191,7 @@ MsRelayStatus MsRelayMergeAttentionStates(const MsRelayTensor *out_a, const MsRe
                                           MsRelayTensor *out, MsRelayTensor *lse,
                                           MsRelayContext *context) {
   using namespace mindspore_relay;
-  return Guard([&]() -> Status {
+  return Guard(kMergeOp, context, [&]() -> Status {
     MergeAttentionStatesArgs args;
     MS_RELAY_RETURN_IF_ERROR(ToViews(kMergeOp, {{"out_a", out_a, &args.out_a},
                                                 {"lse_a", lse_a, &args.lse_a},

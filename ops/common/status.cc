@@ -10,9 +10,6 @@
 namespace mindspore_relay {
 namespace {
 
-// Longest message. Messages hold a few names and numbers; a longer one is cut, never overrun.
-constexpr int kMaxMessageBytes = 1024;
-
 std::string FormatMessage(const char *format, va_list args) {
   char text[kMaxMessageBytes];
   std::vsnprintf(text, sizeof(text), format, args);

@@ -11,6 +11,10 @@
 
 namespace mindspore_relay {
 
+// Longest message with its final 0. Messages hold a few names and numbers; a longer one is cut,
+// never overrun.
+constexpr int kMaxMessageBytes = 1024;
+
 // Values equal MsRelayStatus of the public header (checked by static_assert in ops/api).
 enum class StatusCode : int32_t {
   kOk = 0,

@@ -134,7 +134,7 @@ class Pool {
     }
   }
 
-  std::mutex job_mutex_;  // held by the caller whose job runs
+  std::mutex job_mutex_;    // held by the caller whose job runs
   std::mutex start_mutex_;  // held by the caller who starts workers
   std::atomic<int32_t> num_started_{0};
 

@@ -4,22 +4,32 @@
 /* The C interface of mindspore_relay: RelayAttention and PrefixEncoder on the CPU.
  *
  * Two phases, as in the operator documents:
- *   1. Ms...GetWorkspaceSize checks every argument, plans the work and says how many bytes of
- * workspace phase 2 needs.
+ *   1. Ms...GetWorkspaceSize checks every argument, plans the work, and says how many bytes of
+ *      workspace phase 2 needs.
  *   2. Ms... runs the plan. It allocates nothing on the heap and can be repeated.
+ * MsRelayReshapeAndCache and MsRelayMergeAttentionStates are one call.
  *
- * Memory. Nothing is copied: tensors handed to phase 1 are read and written in phase 2 and must
- * live until the last run. Tensor descriptions (MsRelayTensor, MsRelayTensorList, MsRelayOptions),
- * the values of the host tensors seq_len, kv_seq_len, kv_share_map, kv_share_len, and of slopes and
- * mask when they are checked, are read in phase 1; the entries of block_tables are checked in phase
- * 1 and read again in phase 2, so they must not change between. Every tensor is in host memory.
+ * Memory. Every tensor is in host memory, and none is copied: what is handed to phase 1 is read and
+ * written by phase 2 and must live until the last run. What is read when:
+ *   phase 1 only   descriptions (MsRelayTensor, MsRelayTensorList, MsRelayOptions) and the values
+ * of seq_len, kv_seq_len, kv_share_map, kv_share_len: they may be freed after it each run query,
+ * key, value, key_share, value_share: their content may change between runs both block_tables,
+ * share_block_tables, mask, slopes: checked in phase 1, read by runs; they must not change while
+ * the plan is in use Outputs must not overlap inputs, unless a function says so.
  *
- * Threads. A context is only read by runs and may be used by any number of threads at once, except
- * for its last error, which is per thread. An operation belongs to one thread at a time. Different
- * operations may run at once.
+ * Threads. A context may be used by any number of threads at once. An operation belongs to one
+ * thread at a time; different operations may be planned and run at once. Outputs of calls that run
+ * at once must not overlap.
  *
- * Errors. Every function answers with a status; no exception, abort, exit or print leaves the
- * library. The text of the last failure of the calling thread: MsRelayLastError().
+ * Errors. Functions answer with a status, and the text of a failure names operator, argument, rule
+ * and value. It is kept per thread (MsRelayLastError) and per context (MsRelayContextLastError). No
+ * exception, abort, exit or print leaves the library. A pointer that may be NULL is said to be so;
+ * NULL for another is an error, not a crash.
+ *
+ * Growth. A program built with this header runs with every later library of the same major version.
+ * Structs begin with their size, struct_bytes, and grow at their end; fields that a caller does not
+ * know are at their default, 0. A field that the library does not know is an error unless it is 0.
+ * Zero a struct before filling it: MsRelayTensor t = {0}.
  *
  * Meaning of the operators: shapes and rules stand at each function; definitions as in the
  * documents "RelayAttentionOperation" and "PrefixEncoder" of the Ascend Transformer Boost
@@ -68,8 +78,8 @@ typedef enum MsRelayDType {
 typedef enum MsRelayMaskType {
   MS_RELAY_MASK_UNDEFINED = 0, /* RelayAttention: no mask */
   MS_RELAY_MASK_NORM = 1,      /* of the document's enum; not supported by any operator here */
-  MS_RELAY_MASK_ALIBI_COMPRESS =
-      3, /* bias slope * (p - j); with a 3-D mask: the finished bias of the mask */
+  /* bias slope * (p - j); with a 3-D mask: the finished bias of the mask */
+  MS_RELAY_MASK_ALIBI_COMPRESS = 3,
   MS_RELAY_MASK_ALIBI_COMPRESS_SQRT = 4,       /* bias slope * sqrt(p - j) */
   MS_RELAY_MASK_ALIBI_COMPRESS_LEFT_ALIGN = 5, /* bias slope * j */
   MS_RELAY_MASK_CAUSAL = 9                     /* no bias */
@@ -85,14 +95,14 @@ typedef enum MsRelayPath {
 #define MS_RELAY_MAX_RANK 6
 
 /* A tensor in host memory. The last dimension must have stride 1; the others may have any stride
- * (so key and value may be views of one tensor). data may be NULL when the tensor has no element.
+ * (so key and value may be views of one tensor). Strides of dimensions of one element are ignored.
  */
 typedef struct MsRelayTensor {
   uint32_t struct_bytes; /* sizeof(MsRelayTensor) of the caller */
   int32_t dtype;         /* MsRelayDType */
   int32_t rank;          /* 1 .. MS_RELAY_MAX_RANK */
   uint32_t reserved;     /* 0 */
-  void *data;
+  void *data;            /* aligned to its elements; may be NULL when there are none */
   int64_t shape[MS_RELAY_MAX_RANK];
   int64_t strides[MS_RELAY_MAX_RANK]; /* elements */
 } MsRelayTensor;
@@ -104,23 +114,25 @@ typedef struct MsRelayTensorList {
   uint32_t struct_bytes; /* sizeof(MsRelayTensorList) of the caller */
   int32_t is_stacked;
   int64_t num_tensors;
-  const MsRelayTensor *tensors; /* [num_tensors] */
+  const MsRelayTensor *tensors; /* [num_tensors]; elements have the size that they say */
 } MsRelayTensorList;
 
 typedef struct MsRelayContext MsRelayContext;
 typedef struct MsRelayOperation MsRelayOperation;
 
-/* What the documents' argument lists have no place for. Applies to the next phase 1 of the
- * operation. */
+/* What the documents' argument lists have no place for. */
 typedef struct MsRelayOptions {
-  uint32_t struct_bytes;    /* sizeof(MsRelayOptions) of the caller */
-  int32_t path;             /* MsRelayPath; RelayAttention only */
-  const MsRelayTensor *lse; /* output or NULL: float32 [nTokens, head_num], natural log of the
-                               softmax denominator, -inf for a row without a visible key */
-  const MsRelayTensor
-      *block_tables; /* RelayAttention, paged form: int32 [batch, max_blocks] of the private keys */
-  const MsRelayTensor *share_block_tables; /* RelayAttention, paged form: int32 [num_groups,
-                                              max_blocks] of the groups */
+  uint32_t struct_bytes; /* sizeof(MsRelayOptions) of the caller */
+  int32_t path;          /* MsRelayPath; RelayAttention only */
+
+  /* Output or NULL: float32 [nTokens, head_num], natural log of the softmax denominator, -inf for a
+   * row without a visible key. */
+  const MsRelayTensor *lse;
+
+  /* RelayAttention in the paged form, else NULL: int32 [batch, max_blocks] of the private keys, and
+   * int32 [num_groups, max_blocks] of the groups. Entries that no length needs are not read. */
+  const MsRelayTensor *block_tables;
+  const MsRelayTensor *share_block_tables;
 } MsRelayOptions;
 
 /* "0.1.0". Static storage, as all strings here unless said otherwise. */
@@ -129,9 +141,14 @@ MS_RELAY_API const char *MsRelayVersion(void);
 /* Name of a status, "unknown" for a value outside the enum. */
 MS_RELAY_API const char *MsRelayStatusName(int32_t status);
 
-/* Text of the calling thread's last failure, "" if there was none; valid until the thread's next
- * call. */
+/* Text of the calling thread's last failure, "" if there was none; valid until its next failure. */
 MS_RELAY_API const char *MsRelayLastError(void);
+
+/* Text of the last failure of a call with this context, in whatever thread, "" if there was none.
+ * Copies at most text_bytes - 1 bytes of it to text and ends them with 0; text may be NULL when
+ * text_bytes is 0. Returns the length of the whole text, which is below 1024. */
+MS_RELAY_API uint64_t MsRelayContextLastError(const MsRelayContext *context, char *text,
+                                              uint64_t text_bytes);
 
 /* Instruction set in use, and those that this machine can run, comma separated, best first.
  * MINDSPORE_RELAY_ISA in the environment forces one. When it names one that cannot be used,
@@ -148,36 +165,58 @@ MS_RELAY_API MsRelayStatus MsRelaySetIsa(const char *isa);
 MS_RELAY_API int32_t MsRelayGetNumThreads(void);
 MS_RELAY_API MsRelayStatus MsRelaySetNumThreads(int32_t num_threads);
 
+/* Settings and the last error that calls share. Functions that take a context accept NULL:
+ * defaults, and no last error but the thread's. Contexts and operations may be destroyed in any
+ * order. */
 MS_RELAY_API MsRelayStatus MsRelayCreateContext(MsRelayContext **context);
 MS_RELAY_API void MsRelayDestroyContext(MsRelayContext *context); /* NULL is allowed */
 
-/* Most threads that runs with this context use; 0: as many as the pool has. */
+/* Most threads that operations planned from now on with this context use; 0, the default: as many
+ * as the pool has. */
 MS_RELAY_API MsRelayStatus MsRelayContextSetNumThreads(MsRelayContext *context,
                                                        int32_t num_threads);
 
+/* An operation holds a plan. Phase 1 creates one when it gets none; creating it here first allows
+ * to set options. It is freed by MsRelayDestroyOperation only. */
 MS_RELAY_API MsRelayStatus MsRelayCreateOperation(MsRelayOperation **op, MsRelayContext *context);
-MS_RELAY_API MsRelayStatus MsRelayOperationSetOptions(MsRelayOperation *op,
-                                                      const MsRelayOptions *options);
 MS_RELAY_API void MsRelayDestroyOperation(MsRelayOperation *op); /* NULL is allowed */
 
-/* Path (MsRelayPath) that the operation's plan takes for a group. */
+/* Options of every later phase 1 of the operation, until they are set again. */
+MS_RELAY_API MsRelayStatus MsRelayOperationSetOptions(MsRelayOperation *op,
+                                                      const MsRelayOptions *options);
+
+/* Path that the plan of a RelayAttention takes for a group: *path is MS_RELAY_PATH_RELAY or
+ * MS_RELAY_PATH_PLAIN. */
 MS_RELAY_API MsRelayStatus MsRelayOperationGetPath(const MsRelayOperation *op, int64_t group,
                                                    int32_t *path);
 
-/* PrefixEncoder, phase 1. *op: NULL (an operation is created) or an existing one (planned anew,
- * options kept). query         [nTokens, head_num * head_size] or [nTokens, head_num, head_size];
- * nTokens = sum of seq_len key, value    [num_blocks, block_size, kv_head_num * head_size] or
- * [num_blocks, block_size, kv_head_num, head_size]; value's head size may differ block_tables int32
- * [batch, max_blocks]; entries past ceil(kv_seq_len / block_size) are not read mask          NULL
- * for CAUSAL; else [256, 256], or for ALIBI_COMPRESS [head_num, rows, 128], in query's dtype
- *   seq_len       int32 or uint32 [batch]: new tokens of each request
- *   kv_seq_len    int32 or uint32 [batch]: keys of each request, new ones included
- *   slopes        float32 [head_num] with a [256, 256] mask; else NULL
- *   kv_head_num   0 means head_num
- *   attn_out      query's shape with value's head size, in query's dtype
- * Query row i of a request is at position p = kv_seq_len - seq_len + i and sees the keys j <= p.
- * On failure *workspace_bytes is 0; a NULL *op stays NULL, an existing operation stays but has
- * nothing planned. context may be NULL: defaults. */
+/* PrefixEncoder, phase 1: prefill over a paged cache that holds the new keys and older ones.
+ *
+ *   query            [nTokens, head_num * head_size] or [nTokens, head_num, head_size]; float16,
+ *                    bfloat16 or float32; the requests one after the other
+ *   key, value       [num_blocks, block_size, kv_head_num * head_size] or
+ *                    [num_blocks, block_size, kv_head_num, head_size], both in one form; query's
+ *                    dtype; block_size 1 .. 512; value may have a head size of its own
+ *   block_tables     int32 [batch, max_blocks]; entries past ceil(kv_seq_len / block_size) are not
+ *                    read
+ *   mask             NULL for CAUSAL; else [256, 256], or for ALIBI_COMPRESS also
+ *                    [head_num, rows, 128] with rows >= the longest kv_seq_len; query's dtype
+ *   seq_len          int32 or uint32 [batch]: new tokens of each request; the sum is nTokens
+ *   kv_seq_len       int32 or uint32 [batch]: keys of each request, new ones included
+ *   slopes           float32 [head_num] with a [256, 256] mask; else NULL
+ *   mask_type        MsRelayMaskType: one of the ALIBI types or CAUSAL
+ *   head_num         query heads
+ *   kv_head_num      key and value heads; divides head_num; 0 means head_num
+ *   qk_scale         factor on query . key
+ *   attn_out         output: query's shape with value's head size, query's dtype
+ *   workspace_bytes  output: what phase 2 needs; 0 after a failure
+ *   op               *op is NULL: an operation is created (after a failure it stays NULL); or an
+ *                    operation: it is planned anew, its options stay (after a failure nothing is
+ *                    planned)
+ *   context          or NULL
+ *
+ * Query row i of a request is at position p = kv_seq_len - seq_len + i and sees the keys j <= p. A
+ * head size is a multiple of 8, at most 576. */
 MS_RELAY_API MsRelayStatus MsRelayPrefixEncoderGetWorkspaceSize(
     const MsRelayTensor *query, const MsRelayTensor *key, const MsRelayTensor *value,
     const MsRelayTensor *block_tables, const MsRelayTensor *mask, const MsRelayTensor *seq_len,
@@ -185,27 +224,38 @@ MS_RELAY_API MsRelayStatus MsRelayPrefixEncoderGetWorkspaceSize(
     int32_t kv_head_num, float qk_scale, MsRelayTensor *attn_out, uint64_t *workspace_bytes,
     MsRelayOperation **op, MsRelayContext *context);
 
-/* Phase 2. workspace: at least workspace_bytes bytes, 64-byte aligned; NULL is allowed when phase 1
- * answered 0. */
+/* PrefixEncoder, phase 2. May be called any number of times after phase 1.
+ *
+ *   workspace        64-byte aligned; its content does not matter; NULL when phase 1 answered 0
+ *   workspace_bytes  size of workspace, at least what phase 1 answered
+ *   op               planned by MsRelayPrefixEncoderGetWorkspaceSize
+ *   context          or NULL; need not be that of phase 1 */
 MS_RELAY_API MsRelayStatus MsRelayPrefixEncoder(void *workspace, uint64_t workspace_bytes,
                                                 MsRelayOperation *op, MsRelayContext *context);
 
-/* RelayAttention, phase 1: one decode step.
- *   query         [batch, head_num * head_size] or [batch, head_num, head_size]
- *   key, value    list of batch tensors [S1, kv_head_num, head_size] or [S1, kv_head_num *
- * head_size]; or stacked [batch, S1max, ...]; or, with options.block_tables, paged [num_blocks,
- * block_size, ...] key_share,    list of num_groups tensors [S2, kv_head_num, head_size] or [S2,
- * kv_head_num * head_size]; or stacked value_share   [num_groups, S2max, ...]; or, with
- * options.share_block_tables, a paged cache, NULL: that of key, value. NULL or empty: no groups
- *   attention_mask reserved: may be NULL, content ignored
- *   seq_len       int32 [batch], all 1; NULL: the same
- *   kv_seq_len    int32 [batch]: keys that a request sees, shared and private together
- *   kv_share_map  int32 [batch]: the request's group, -1 for none
- *   kv_share_len  int32 [num_groups]: keys of each group; NULL without groups
- *   mask_type     MS_RELAY_MASK_UNDEFINED
- *   attn_out      query's shape with value's head size, in query's dtype
- * On failure *workspace_bytes is 0; a NULL *op stays NULL, an existing operation stays but has
- * nothing planned. context may be NULL: defaults. */
+/* RelayAttention, phase 1: one decode step, in which the requests of a group read their shared
+ * prefix once.
+ *
+ *   query            [batch, head_num * head_size] or [batch, head_num, head_size]; float16,
+ *                    bfloat16 or float32; one row per request
+ *   key, value       private keys, query's dtype. List of batch tensors [S1, kv_head_num,
+ * head_size] or [S1, kv_head_num * head_size]; or stacked [batch, S1max, ...]; or, with
+ *                    block_tables in MsRelayOptions, paged [num_blocks, block_size, ...]. value may
+ *                    have a head size of its own
+ *   key_share,       keys of the groups, in the same ways: list of num_groups tensors [S2, ...],
+ *   value_share      stacked [num_groups, S2max, ...], or with share_block_tables paged. NULL or
+ *                    empty: no groups, or with share_block_tables: in the caches key and value
+ *   attention_mask   reserved: may be NULL, its content is ignored
+ *   seq_len          int32 [batch], all 1; NULL: the same
+ *   kv_seq_len       int32 [batch]: keys that a request sees, shared and private together
+ *   kv_share_map     int32 [batch]: the request's group, -1 for none; NULL without groups
+ *   kv_share_len     int32 [num_groups]: keys of each group; NULL without groups
+ *   mask_type        MS_RELAY_MASK_UNDEFINED
+ *   attn_out         output: query's shape with value's head size, query's dtype; 0 for a request
+ *                    without keys
+ *   head_num, kv_head_num, qk_scale, workspace_bytes, op, context: as above
+ *
+ * Rows of a tensor past the length that belongs to it are not read. */
 MS_RELAY_API MsRelayStatus MsRelayAttentionGetWorkspaceSize(
     const MsRelayTensor *query, const MsRelayTensorList *key, const MsRelayTensorList *value,
     const MsRelayTensorList *key_share, const MsRelayTensorList *value_share,
@@ -215,24 +265,35 @@ MS_RELAY_API MsRelayStatus MsRelayAttentionGetWorkspaceSize(
     float qk_scale, MsRelayTensor *attn_out, uint64_t *workspace_bytes, MsRelayOperation **op,
     MsRelayContext *context);
 
+/* RelayAttention, phase 2: as MsRelayPrefixEncoder. */
 MS_RELAY_API MsRelayStatus MsRelayAttention(void *workspace, uint64_t workspace_bytes,
                                             MsRelayOperation *op, MsRelayContext *context);
 
 /* Writes new keys and values into a paged cache, in place.
- *   key, value    [nTokens, kv_head_num, head_size] or [nTokens, kv_head_num * head_size], any
- * floating dtype key_cache,    [num_blocks, block_size, kv_head_num, head_size] or [num_blocks,
- * block_size, kv_head_num * head_size], any value_cache   floating dtype; values are rounded to it
- *   slot_mapping  int32 [nTokens]: block * block_size + offset; -1: the token is not written
- * All slots are checked before the first write. When a slot occurs twice, the later token is kept.
+ *
+ *   key, value       [nTokens, kv_head_num, head_size] or [nTokens, kv_head_num * head_size];
+ *                    float16, bfloat16 or float32
+ *   key_cache,       output: [num_blocks, block_size, kv_head_num, head_size] or
+ *   value_cache      [num_blocks, block_size, kv_head_num * head_size]; any of the three dtypes,
+ *                    to which values are rounded
+ *   slot_mapping     int32 [nTokens]: block * block_size + offset; -1: the token is not written
+ *   context          or NULL
+ *
+ * All slots are checked before the first write. Where a slot occurs twice, the later token stays.
  */
 MS_RELAY_API MsRelayStatus MsRelayReshapeAndCache(
     const MsRelayTensor *key, const MsRelayTensor *value, MsRelayTensor *key_cache,
     MsRelayTensor *value_cache, const MsRelayTensor *slot_mapping, MsRelayContext *context);
 
-/* Joins two attention results over disjoint keys by their natural-log lse.
- *   out_a, out_b, out  [n, head_num, D] or [n, head_num * D], one floating dtype
- *   lse_a, lse_b, lse  float32 [n, head_num]; -inf: no keys; +inf is treated as no keys; lse may be
- * NULL Both parts empty: 0 and -inf. out may be out_a or out_b. */
+/* Joins the results of attention over two disjoint sets of keys into that over all of them.
+ *
+ *   out_a, out_b     [n, head_num, D] or [n, head_num * D]; one of float16, bfloat16 and float32
+ *   lse_a, lse_b     float32 [n, head_num], natural log; -inf: no keys; +inf is treated the same
+ *   out              output: like out_a; may be out_a or out_b
+ *   lse              output or NULL: like lse_a; may be lse_a or lse_b
+ *   context          or NULL
+ *
+ * Both parts empty: 0 and -inf. */
 MS_RELAY_API MsRelayStatus MsRelayMergeAttentionStates(
     const MsRelayTensor *out_a, const MsRelayTensor *lse_a, const MsRelayTensor *out_b,
     const MsRelayTensor *lse_b, MsRelayTensor *out, MsRelayTensor *lse, MsRelayContext *context);
