@@ -118,7 +118,10 @@ def isa_name():
     """
     name = library().MsRelayIsaName().decode()
     if not name:
-        raise ValueError(library().MsRelayLastError().decode())
+        raise ValueError(
+            f"mindspore_relay: MINDSPORE_RELAY_ISA={os.environ.get('MINDSPORE_RELAY_ISA')} is unknown "
+            f"or cannot run here; available: {', '.join(available_isas())}"
+        )
     return name
 
 
