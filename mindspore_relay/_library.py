@@ -118,9 +118,10 @@ def isa_name():
     """
     name = library().MsRelayIsaName().decode()
     if not name:
+        wanted = os.environ.get("MINDSPORE_RELAY_ISA")
         raise ValueError(
-            f"mindspore_relay: MINDSPORE_RELAY_ISA={os.environ.get('MINDSPORE_RELAY_ISA')} is unknown "
-            f"or cannot run here; available: {', '.join(available_isas())}"
+            f"mindspore_relay: MINDSPORE_RELAY_ISA={wanted} is unknown or cannot run here; "
+            f"available: {', '.join(available_isas())}"
         )
     return name
 
