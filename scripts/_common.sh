@@ -27,7 +27,8 @@ ensure_tools() {
   command -v "$PYTHON" >/dev/null || missing+=(python3.11)
   "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3.11-venv)
   for package in "$@"; do
-    dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")
+    # Without dpkg nobody knows; CMake will say what it cannot find.
+    ! command -v dpkg >/dev/null || dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")
   done
   [ ${#missing[@]} -eq 0 ] && return
   local sudo=()
