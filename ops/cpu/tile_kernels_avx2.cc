@@ -167,6 +167,9 @@ struct Simd {
   }
 };
 
+constexpr int32_t kRowBlock = 24;
+
+#include "cpu/tile_common.inc"
 #include "cpu/tile_kernels_simd.inc"
 
 }  // namespace
