@@ -8,10 +8,10 @@ A row is one token and one head; its error is the largest over its elements. The
 `reference.attend_plain`. "One rounding" is
 
 * float16, bfloat16: half a unit in the last place of the row's largest element;
-* float32: one unit, 2 ** -23, in every term of every score, in every weight and in the weighted
-  sum, carried to the output to first order (`_float32_rounding`). Half a unit of the output alone
-  would be no measure: here the plain formula rounds no more often than any other float32 program,
-  so in some rows it is right by luck, and programs that only sum in another order would fail.
+* float32: what float32 sums cannot avoid, carried to the output to first order
+  (`_float32_rounding`). Half a unit of the output would be no measure here: the plain formula
+  rounds no more often than any other float32 program, so in some rows it is right by luck, and
+  programs that only sum in another order would fail.
 
 A comparison that passed without comparing would be worse than none: NaN, a wrong shape or a wrong
 dtype fail, and rows without keys must be exactly 0 with an lse of exactly -inf.
@@ -30,10 +30,10 @@ from mindspore_relay.bfloat16 import dtype_name, to_float, to_numpy
 _HALF_UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 # The smallest positive number.
 _SMALLEST = {"float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}
-# What a term of a score may be off, relative to it, in an lse. bfloat16 products are exact in
-# float32. A float16 operand may enter a matrix unit as two bfloat16 terms, the product of the two
-# small ones (2 ** -9 each) left out.
-_LSE_UNIT = {"float32": 2.0**-23, "bfloat16": 2.0**-23, "float16": 2.0**-17}
+# Relative error of a product inside a score. bfloat16 products are exact in float32. A float16
+# operand may enter a matrix unit as two bfloat16 terms, the product of the two small ones, 2 ** -9
+# each, left out.
+_TERM_UNIT = {"float32": 2.0**-24, "bfloat16": 0.0, "float16": 2.0**-17}
 
 
 class Expected(NamedTuple):
@@ -57,14 +57,14 @@ def expect(problem):
 
     shape, output, lse = run(reference.attend)
     _, plain_output, plain_lse = run(reference.attend_plain(problem.dtype))
-    _, float32_rounding, score_size = run(_float32_rounding)
+    _, output_rounding, lse_rounding = run(_float32_rounding(_TERM_UNIT[problem.dtype]))
 
-    if problem.dtype == "float32":
-        rounding = _row_max(float32_rounding)
+    if problem.dtype != "float32":
+        output_rounding = half_unit_of_row(output, problem.dtype)
     else:
-        rounding = half_unit_of_row(output, problem.dtype)
-    budget = 2.0 * _row_max(_difference(plain_output, output)) + rounding
-    lse_rounding = _LSE_UNIT[problem.dtype] * score_size + 2.0**-23 * (1.0 + _finite(lse))
+        output_rounding = _row_max(np.where(np.isnan(output), 0.0, output_rounding))
+    budget = 2.0 * _row_max(_difference(plain_output, output)) + output_rounding
+    lse_rounding = np.where(np.isnan(lse), 0.0, lse_rounding) + 2.0**-23 * _finite(lse)
     lse_budget = 2.0 * _difference(plain_lse, lse) + lse_rounding
     if not np.isfinite(budget).all() or not np.isfinite(lse_budget).all():
         raise ValueError("the plain formula overflows in this dtype: no measure for this case")
@@ -146,27 +146,45 @@ def half_unit_of_row(oracle, dtype):
     return np.maximum(np.ldexp(_HALF_UNIT[dtype], exponent), _SMALLEST[dtype] / 2)
 
 
-def _float32_rounding(query, key, value, bias, qk_scale):
-    """In place of `reference.attend`: what one float32 rounding unit may do to output and lse.
+def _float32_rounding(term_unit):
+    """In place of `reference.attend`: what float32 rounding may do to output and to lse.
 
-    With score[j] = qk_scale * sum_d(query[d] * key[j][d]) + bias[j] and p = softmax(score):
-    the terms of score[j] sum up, in magnitude, to size[j]. An error of size[j] * unit in score[j],
-    and a relative error of one unit in its weight, move output by
-    p[j] * (size[j] + 1) * unit * (value[j] - output), and lse by p[j] * (size[j] + 1) * unit.
-    The sum of p[j] * value[j] is itself off by unit * sum(p[j] * |value[j]|).
+    With score[j] = qk_scale * sum_d(query[d] * key[j][d]) + bias[j] and p = softmax(score), the
+    terms of score[j] sum up, in magnitude, to size[j]. To first order, with the units of
+    `_sum_unit` for sums over d and over j,
+      an error of (term_unit + unit_d) * size[j] in score[j], and a relative error of 2 ** -23 in
+        weight j, move output by p[j] times that times value[j] - output, and lse by p[j] times it;
+      the sum of p[j] * value[j] is itself off by unit_j * sum(p[j] * |value[j]|), and lse by the
+        relative error unit_j of the sum of the weights.
 
     Returns:
-        The bound for output (value_head_size,); sum(p * size), which bounds lse in units.
+        Function like `reference.attend`: bounds for output (value_head_size,) and for lse.
     """
-    output, lse = reference.attend(query, key, value, bias, qk_scale)
-    if np.isneginf(lse):
-        return output, 0.0
-    visible = ~np.isneginf(bias)
-    key, value, bias = key[visible], value[visible], bias[visible]
-    p = np.exp(qk_scale * (key @ query) + bias - lse)
-    size = abs(qk_scale) * (np.abs(key) @ np.abs(query)) + np.abs(bias)
-    moved = p @ np.abs(value) + (p * (size + 1.0)) @ np.abs(value - output)
-    return 2.0**-23 * moved, float(p @ size)
+
+    def bounds(query, key, value, bias, qk_scale):
+        output, lse = reference.attend(query, key, value, bias, qk_scale)
+        if np.isneginf(lse):
+            return output, 0.0
+        visible = ~np.isneginf(bias)
+        key, value, bias = key[visible], value[visible], bias[visible]
+        p = np.exp(qk_scale * (key @ query) + bias - lse)
+        size = abs(qk_scale) * (np.abs(key) @ np.abs(query)) + np.abs(bias)
+        weight_error = p * ((term_unit + _sum_unit(len(query))) * size + 2.0**-23)
+        sum_unit = _sum_unit(len(p))
+        output_error = weight_error @ np.abs(value - output) + sum_unit * (p @ np.abs(value))
+        return output_error, weight_error.sum() + sum_unit
+
+    return bounds
+
+
+def _sum_unit(num_terms):
+    """Relative error of a float32 sum of num_terms terms, added one after the other.
+
+    Each addition rounds by 2 ** -24 at most, and the errors, of either sign, grow with the square
+    root of their number (Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis,
+    2019). Not less than one unit in the last place.
+    """
+    return max(2.0, num_terms**0.5) * 2.0**-24
 
 
 def _as_numpy(array):
