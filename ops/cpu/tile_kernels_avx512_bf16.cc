@@ -1,0 +1,226 @@
+// Copyright 2026 The mindspore_relay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// bfloat16 by vdpbf16ps, for CPUs where it does two multiply-adds in the time of one FMA.
+//
+// Register map of the two products, which do almost all of the work:
+//   QK  zmm  24 dot[6 rows][4 vectors = 64 keys], 4 vectors of key pairs, 1 query pair broadcast
+//   PV  zmm  24 acc[6 rows][4 vectors = 64 value elements], 4 vectors of value pairs, 1 pair of
+//            probabilities broadcast
+//
+// Products of bfloat16 are exact; sums are float32, rounded after each product. Probabilities are
+// rounded to bfloat16 for the product with the values; their sum is taken before.
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "cpu/isa_tables.h"
+
+namespace mindspore_relay::avx512_bf16 {
+namespace {
+
+constexpr int32_t kRowBlock = 24;
+constexpr int kRows = 6;     // rows of a register block
+constexpr int kVectors = 4;  // vectors of a register block
+constexpr int32_t kBlockElements = kVectors * 16;
+static_assert(kBlockElements == kKeyTile, "QK: a register block holds all keys of the tile");
+static_assert(kRowBlock % kRows == 0, "a full row block must be made of full register blocks");
+
+#include "cpu/simd_avx512.inc"
+#include "cpu/tile_common.inc"
+#include "cpu/tile_pairs_avx512.inc"
+
+// [num_rows][head_size], as in the tensor: a multiple of 8 elements is a whole number of pairs.
+int64_t PackedQueryBytes(int32_t num_rows, int32_t head_size) {
+  return RoundUpTo(int64_t{num_rows} * head_size * 2, 64);
+}
+
+// Scratch: key pairs, value pairs.
+int64_t ScratchBytes(int32_t head_size, int32_t value_head_size) {
+  const int64_t key_pairs = NumKeyPairRows(head_size) * kKeyTile;
+  const int64_t value_pairs = kKeyTile / 2 * ValuePairStride(value_head_size);
+  return (key_pairs + value_pairs) * int64_t{sizeof(uint32_t)};
+}
+
+void PackQuery(const void *const *rows, int32_t num_rows, int32_t head_size, void *packed) {
+  for (int32_t r = 0; r < num_rows; ++r) {
+    std::memcpy(static_cast<uint16_t *>(packed) + int64_t{r} * head_size, rows[r], head_size * 2);
+  }
+}
+
+inline __m512bh BroadcastPair(const uint16_t *p) {
+  int32_t pair;
+  std::memcpy(&pair, p, sizeof(pair));
+  return AsPairs(_mm512_set1_epi32(pair));
+}
+
+// scores[kCount][kKeyTile] <- query . key
+template <int kCount>
+void QkBlock(const uint16_t *query, const uint32_t *key_pairs, int32_t head_size, float *scores) {
+  Vec dot[kCount][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kCount; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) dot[r][v] = Simd::Zero();
+  }
+  for (int32_t d = 0; d < head_size; d += 2, key_pairs += kKeyTile) {
+    __m512bh k[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) k[v] = AsPairs(_mm512_loadu_si512(key_pairs + 16 * v));
+#pragma GCC unroll 8
+    for (int r = 0; r < kCount; ++r) {
+      const __m512bh q = BroadcastPair(query + int64_t{r} * head_size + d);
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) dot[r][v] = _mm512_dpbf16_ps(dot[r][v], q, k[v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kCount; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) Simd::Store(scores + r * kKeyTile + 16 * v, dot[r][v]);
+  }
+}
+
+// Where PV takes pairs of values from: the packed copy, or the caller's rows.
+struct PackedPairs {
+  const uint32_t *value_pairs;  // [kKeyTile / 2][stride]
+  int64_t stride;
+
+  template <int kCount>
+  void Load(int32_t pair, int32_t d, __m512bh *out) const {
+    const uint32_t *row = value_pairs + pair * stride + d;
+#pragma GCC unroll 8
+    for (int v = 0; v < kCount; ++v) out[v] = AsPairs(_mm512_loadu_si512(row + 16 * v));
+  }
+};
+
+struct PairsOfRows {
+  const KvTile &tile;
+
+  template <int kCount>
+  void Load(int32_t pair, int32_t d, __m512bh *out) const {
+    const BFloat16Bits *even_row = ValueRow<BFloat16Bits>(tile, 2 * pair) + d;
+    const bool has_odd = 2 * pair + 1 < tile.num_keys;
+    const BFloat16Bits *odd_row =
+        has_odd ? ValueRow<BFloat16Bits>(tile, 2 * pair + 1) + d : even_row;
+    const __mmask32 odd_mask = has_odd ? 0xffffffffu : 0u;
+#pragma GCC unroll 8
+    for (int v = 0; v < kCount; v += 2) {
+      // Of an odd number of vectors, the last is half of 32 elements.
+      const __mmask32 mask = v + 1 < kCount ? 0xffffffffu : 0xffffu;
+      const __m512i even = _mm512_maskz_loadu_epi16(mask, even_row + 16 * v);
+      const __m512i odd = _mm512_maskz_loadu_epi16(mask & odd_mask, odd_row + 16 * v);
+      out[v] = AsPairs(PairLow(even, odd));
+      if (v + 1 < kCount) out[v + 1] = AsPairs(PairHigh(even, odd));
+    }
+  }
+};
+
+struct PvArgs {
+  const uint16_t *probabilities;  // [kCount][kKeyTile]
+  const float *alpha;             // [kCount]
+  float *acc;                     // [kCount][acc_stride]
+  int64_t acc_stride;
+  int32_t num_pairs;
+  Prefetcher *prefetcher;  // of the next values
+};
+
+// acc <- acc * alpha + probabilities . value, for kCount rows and value elements d .. d + 16 *
+// kWidth
+template <int kCount, int kWidth, typename Source>
+void PvBlock(const PvArgs &args, const Source &source, int32_t d) {
+  Vec acc[kCount][kWidth];
+#pragma GCC unroll 8
+  for (int r = 0; r < kCount; ++r) {
+    const Vec alpha = Simd::Set1(args.alpha[r]);
+#pragma GCC unroll 8
+    for (int v = 0; v < kWidth; ++v) {
+      acc[r][v] = Simd::Mul(Simd::Load(args.acc + r * args.acc_stride + d + 16 * v), alpha);
+    }
+  }
+  for (int32_t pair = 0; pair < args.num_pairs; ++pair) {
+    args.prefetcher->Step();
+    __m512bh value[kWidth];
+    source.template Load<kWidth>(pair, d, value);
+#pragma GCC unroll 8
+    for (int r = 0; r < kCount; ++r) {
+      const __m512bh p = BroadcastPair(args.probabilities + r * kKeyTile + 2 * pair);
+#pragma GCC unroll 8
+      for (int v = 0; v < kWidth; ++v) acc[r][v] = _mm512_dpbf16_ps(acc[r][v], p, value[v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kCount; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kWidth; ++v) {
+      Simd::Store(args.acc + r * args.acc_stride + d + 16 * v, acc[r][v]);
+    }
+  }
+}
+
+template <int kCount, typename Source>
+void PvRows(const PvArgs &args, const Source &source, int32_t value_head_size) {
+  int32_t d = 0;
+  for (; d + kBlockElements <= value_head_size; d += kBlockElements) {
+    PvBlock<kCount, kVectors>(args, source, d);
+  }
+  const int32_t num_vectors = (value_head_size - d + 15) / 16;
+  if (num_vectors == 0) return;
+  CallWithCount<kVectors>(num_vectors,
+                          [&](auto width) { PvBlock<kCount, width.kCount>(args, source, d); });
+}
+
+template <typename Source>
+void PvRowBlock(const AttendArgs &args, int32_t first_row, int32_t num_rows, const Source &source,
+                const PairProbabilities &probabilities, const RowBlockState &block,
+                Prefetcher *prefetcher) {
+  ForEachBlock<kRows>(num_rows, [&](auto rows, int32_t r) {
+    PvArgs pv;
+    pv.probabilities = probabilities.rows + r * kKeyTile;
+    pv.alpha = block.alpha + r;
+    pv.acc = args.state.acc + (first_row + r) * args.state.acc_stride;
+    pv.acc_stride = args.state.acc_stride;
+    pv.num_pairs = (args.tile.num_keys + 1) / 2;
+    pv.prefetcher = prefetcher;
+    PvRows<rows.kCount>(pv, source, args.value_head_size);
+  });
+}
+
+void Attend(const AttendArgs &args) {
+  uint32_t *key_pairs = static_cast<uint32_t *>(args.scratch);
+  uint32_t *value_pairs = key_pairs + NumKeyPairRows(args.head_size) * kKeyTile;
+  const int64_t value_stride = ValuePairStride(args.value_head_size);
+  PackKeyPairs(args, key_pairs);
+  // A single register block of rows reads each value once: paired on the way, without a copy. A
+  // last vector that is not full is read from a copy, which has a padding.
+  const bool is_direct = args.num_rows <= kRows && args.value_head_size % 16 == 0;
+  if (!is_direct) PackValuePairs(args, value_pairs);
+  const int32_t num_pv_blocks = (args.value_head_size + kBlockElements - 1) / kBlockElements;
+  Prefetcher prefetcher(args.next_values, (args.tile.num_keys + 1) / 2 * num_pv_blocks);
+
+  RowBlockState block;
+  PairProbabilities probabilities;
+  const uint16_t *query = static_cast<const uint16_t *>(args.query);
+  for (int32_t row = 0; row < args.num_rows; row += kRowBlock) {
+    const int32_t num_rows = Minimum(kRowBlock, args.num_rows - row);
+    ForEachBlock<kRows>(num_rows, [&](auto rows, int32_t r) {
+      QkBlock<rows.kCount>(query + int64_t{row + r} * args.head_size, key_pairs, args.head_size,
+                           block.scores + r * kKeyTile);
+    });
+    SoftmaxRows<BFloat16Bits>(args, row, num_rows, kKeyTile, &block, &probabilities);
+    if (is_direct) {
+      PvRowBlock(args, row, num_rows, PairsOfRows{args.tile}, probabilities, block, &prefetcher);
+    } else {
+      PvRowBlock(args, row, num_rows, PackedPairs{value_pairs, value_stride}, probabilities, block,
+                 &prefetcher);
+    }
+  }
+}
+
+}  // namespace
+
+const DTypeKernels kBFloat16Kernels = {
+    PackedQueryBytes, ScratchBytes,           PackQuery,
+    Attend,           StoreRow<BFloat16Bits>, LoadRow<BFloat16Bits>};
+
+}  // namespace mindspore_relay::avx512_bf16
