@@ -128,7 +128,8 @@ def describe(op, argument, array, is_output=False):
     Args:
         op, argument: names for messages.
         array: NumPy array (uint16: bfloat16 bit patterns), or an object with `__dlpack__` whose
-            memory the CPU reads; float16, bfloat16, float32, int32 or uint32.
+            memory the CPU reads; float16, bfloat16, float32, int32 or uint32. Or an MsRelayTensor,
+            which is returned.
         is_output: whether the array will be written.
 
     Returns:
@@ -140,6 +141,8 @@ def describe(op, argument, array, is_output=False):
     """
     if isinstance(array, np.ndarray):
         return _describe_numpy(op, argument, array, is_output)
+    if isinstance(array, MsRelayTensor):
+        return array
     if hasattr(array, "__dlpack__"):
         return _describe_dlpack(op, argument, array)
     raise TypeError(
@@ -163,7 +166,7 @@ def _describe_numpy(op, argument, array, is_output):
     # isnative: bytes in another order would be read as other numbers.
     dtype = DTYPE_OF_NAME.get(array.dtype.name) if array.dtype.isnative else None
     if dtype is None:
-        raise _dtype_error(op, argument, array.dtype)
+        raise dtype_error(op, argument, array.dtype)
     if is_output and not array.flags.writeable:
         raise ValueError(f"{op}: {argument} must be writeable")
     strides = []
@@ -179,7 +182,8 @@ def _describe_numpy(op, argument, array, is_output):
     return make_tensor(op, argument, dtype, address, array.shape, strides, array)
 
 
-def _dtype_error(op, argument, dtype):
+def dtype_error(op, argument, dtype):
+    """The exception for an array whose dtype no argument has."""
     return TypeError(
         f"{op}: {argument} must have dtype float16, bfloat16 (in NumPy uint16), float32, int32 or "
         f"uint32, got {dtype}"
@@ -238,7 +242,7 @@ def _describe_dlpack(op, argument, array):
     dtype = _DTYPE_OF_DLPACK.get((source.type_code, source.type_bits))
     if dtype is None or source.type_lanes != 1:
         name = f"{_CODE_NAMES.get(source.type_code, 'code ')}{source.type_bits}"
-        raise _dtype_error(op, argument, name)
+        raise dtype_error(op, argument, name)
     shape = source.shape[: source.ndim]
     strides = source.strides[: source.ndim] if source.strides else _contiguous_strides(shape)
     address = (source.data or 0) + source.byte_offset

@@ -179,7 +179,7 @@ class Operation:
             out,
             options,
         )
-        self._num_groups = 0 if kv_share_len is None else len(kv_share_len)
+        self._num_groups = 0 if kv_share_len is None else lengths[-1].shape[0]
 
     def plan_prefix_encoder(
         self,
