@@ -1,7 +1,7 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The cube unit: L1 -> L0A/L0B (LoadData), L0A x L0B -> L0C (Mmad), L0C -> GM or L1 (Fixpipe).
+// The cube unit: L1 -> L0A/L0B (LoadData), L0A x L0B -> L0C (Mmad), L0C -> GM (Fixpipe, row major).
 #ifndef ASCENDC_CUBE_H_
 #define ASCENDC_CUBE_H_
 
@@ -69,10 +69,9 @@ inline ascendc_emulation::MatrixStore ToMatrixStore(const FixpipeParamsV220 &par
                      : params.quantPre == F322F16  ? MatrixConversion::kToHalf
                      : params.quantPre == F322BF16 ? MatrixConversion::kToBFloat16
                                                    : MatrixConversion::kUnsupported;
-  store.is_row_major = layout == CO2Layout::ROW_MAJOR;
   store.apply_relu = params.reluEn;
   store.has_unsupported_option =
-      params.unitFlag != 0 || params.isChannelSplit || layout == CO2Layout::COLUMN_MAJOR;
+      params.unitFlag != 0 || params.isChannelSplit || layout != CO2Layout::ROW_MAJOR;
   return store;
 }
 }  // namespace cube_detail
@@ -81,13 +80,6 @@ template <typename T, typename U, const FixpipeConfig &config = CFG_ROW_MAJOR>
 void Fixpipe(const GlobalTensor<T> &target, const LocalTensor<U> &source,
              const FixpipeParamsV220 &params) {
   ascendc_emulation::StoreMatrixToGm(target.Ref(), source.Ref(),
-                                     cube_detail::ToMatrixStore(params, config.format));
-}
-
-template <typename T, typename U, const FixpipeConfig &config = CFG_ROW_MAJOR>
-void Fixpipe(const LocalTensor<T> &target, const LocalTensor<U> &source,
-             const FixpipeParamsV220 &params) {
-  ascendc_emulation::StoreMatrixToL1(target.Ref(), source.Ref(),
                                      cube_detail::ToMatrixStore(params, config.format));
 }
 

@@ -13,7 +13,8 @@
 
 // Address space and function qualifiers mean nothing on the host.
 #define __aicore__
-#define __global__
+// Entries of a kernel module; everything else in it is hidden.
+#define __global__ __attribute__((visibility("default")))
 #define __gm__
 #define __ubuf__
 #define __cbuf__

@@ -4,7 +4,7 @@
 // The test side of the emulation: build a device, hand it GM buffers, launch a kernel, read the
 // report.
 //
-//   ascendc_emulation::Device device({.num_ai_cores = 4});
+//   ascendc_emulation::Device device(4);
 //   device.RegisterInput("query", query.data(), query_bytes);
 //   device.RegisterOutput("output", output.data(), output_bytes);
 //   uint8_t *workspace = device.AllocateWorkspace("workspace", workspace_bytes);
@@ -41,7 +41,7 @@ struct DeviceConfig {
 struct BufferTraffic {
   uint64_t read_bytes[static_cast<size_t>(Pipe::kNumPipes)] = {};
   uint64_t written_bytes[static_cast<size_t>(Pipe::kNumPipes)] = {};
-  // Bytes of distinct 512-byte lines that were read or written at least once.
+  // Bytes that were read or written at least once (whole 32-byte pieces).
   uint64_t touched_bytes = 0;
   bool is_workspace = false;
 
@@ -111,6 +111,7 @@ class Engine;
 class Device {
  public:
   explicit Device(const DeviceConfig &config);
+  explicit Device(int num_ai_cores, uint64_t schedule_seed = 0);
   ~Device();
   Device(const Device &) = delete;
   Device &operator=(const Device &) = delete;

@@ -146,15 +146,13 @@ enum class MatrixConversion : uint8_t { kNone, kToHalf, kToBFloat16, kUnsupporte
 struct MatrixStore {
   int64_t num_columns = 0, num_rows = 0;
   int64_t source_stride = 0;  // 64-byte units (one row of a fractal)
-  int64_t target_stride = 0;  // row major: elements; NZ: 32-byte units
+  int64_t target_stride = 0;  // elements
   int64_t num_matrices = 1, source_matrix_stride = 0, target_matrix_stride = 0;
   MatrixConversion conversion = MatrixConversion::kNone;
-  bool is_row_major = true;
   bool apply_relu = false;
   bool has_unsupported_option = false;
 };
 void StoreMatrixToGm(const GmRef &target, const LocalRef &source, const MatrixStore &store);
-void StoreMatrixToL1(const LocalRef &target, const LocalRef &source, const MatrixStore &store);
 
 // ---- vector unit ----
 struct VectorOperand {
