@@ -49,6 +49,13 @@ VectorPlan::VectorPlan(Instruction *instruction, std::initializer_list<VectorOpe
     ++num_operands_;
   }
   elements_per_repeat_ = kRepeatBytes / widest;
+  if (mask.kind == VectorMask::Kind::kCount) {
+    // The forms with a count run through each operand without gaps, whatever its type.
+    for (size_t operand = 0; operand < num_operands_; ++operand) {
+      operands_[operand].repeat_stride =
+          elements_per_repeat_ * element_bytes_[operand] / kVectorBlockBytes;
+    }
+  }
   ResolveMask(mask, repeat_times);
   BuildSegments();
   CoreCounters &counters = instruction->core().counters;
