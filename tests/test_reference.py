@@ -33,7 +33,7 @@ def test_two_keys_by_hand():
     np.testing.assert_allclose(lse, [[np.log(4.0)]], rtol=1e-15)
 
 
-def test_shared_keys_come_before_private_keys_and_both_count():
+def test_shared_and_private_keys_both_count():
     """Key 0 is in the group, key 1 private; qk_scale 2 squares the weight of key 0."""
     query = np.array([[1.0]])
     output, lse = reference.relay_attention(

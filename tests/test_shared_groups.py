@@ -70,11 +70,12 @@ def test_requests_may_be_shared_to_the_end():
     np.testing.assert_array_equal(groups.block_tables, [[-1] * 3, [5, -1, -1], [-1] * 3])
 
 
-def test_interleaved_groups_are_numbered_by_first_member():
-    tables = [[9, 1], [4, 2], [9, 3], [8, 5], [4, 6], [9, 7]]
+@pytest.mark.parametrize("first, second", [(9, 4), (4, 9)])
+def test_interleaved_groups_are_numbered_by_first_member(first, second):
+    tables = [[first, 1], [second, 2], [first, 3], [8, 5], [second, 6], [first, 7]]
     groups = groups_of(tables, [6] * 6)
     np.testing.assert_array_equal(groups.kv_share_map, [0, 1, 0, -1, 1, 0])
-    np.testing.assert_array_equal(groups.share_block_tables, [[9, -1], [4, -1]])
+    np.testing.assert_array_equal(groups.share_block_tables, [[first, -1], [second, -1]])
 
 
 def test_same_blocks_in_another_place_are_not_shared():
