@@ -32,7 +32,7 @@ class PrefixBias {
       AddSlope(scores, tile, strip);
     }
     // Rows of a tile are in the order of their positions for each head: the first one sees least.
-    if (tile.first_position < strip.key_begin + strip.num_keys - 1) MaskFuture(scores, tile, strip);
+    if (tile.first_position < strip.key_begin + strip.width - 1) MaskFuture(scores, tile, strip);
   }
 
  private:
@@ -130,13 +130,14 @@ class PrefixBias {
     VectorBarrier();
   }
 
-  // Masks the keys behind each row's position.
+  // Masks the keys behind each row's position, and with them the columns behind the last key: the
+  // table may have put anything there.
   __aicore__ inline void MaskFuture(const LocalTensor<float> &scores, const PrefixTile &tile,
                                     const ScoreStrip &strip) {
     for (int32_t row = 0; row < strip.num_rows; ++row) {
       const int32_t num_visible =
           Max(0, Position(tile, strip.row + row) - strip.key_begin + 1);
-      if (num_visible >= strip.num_keys) continue;
+      if (num_visible >= strip.width) continue;
       const LocalTensor<float> row_scores = scores[row * strip.width];
       const int32_t used = num_visible % kRepeatFloats;
       if (used != 0) {
