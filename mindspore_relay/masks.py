@@ -61,6 +61,12 @@ def alibi_slopes(head_num, mask_type=MaskType.ALIBI_COMPRESS_LEFT_ALIGN):
 
     Returns:
         (head_num,), float32.
+
+    Example:
+        >>> alibi_slopes(4)
+        array([0.25      , 0.0625    , 0.015625  , 0.00390625], dtype=float32)
+        >>> alibi_slopes(3, MaskType.ALIBI_COMPRESS)
+        array([-0.0625    , -0.00390625, -0.25      ], dtype=float32)
     """
     _check_alibi_type("alibi_slopes", mask_type)
     if head_num < 1:
@@ -83,6 +89,13 @@ def make_alibi_mask(mask_type, head_num, dtype="float16"):
 
     Returns:
         mask (256, 256) of dtype, slopes (head_num,) float32.
+
+    Example:
+        >>> mask, slopes = make_alibi_mask(MaskType.ALIBI_COMPRESS, head_num=12)
+        >>> mask.shape, mask.dtype, slopes.shape
+        ((256, 256), dtype('float16'), (12,))
+        >>> mask[2, :4]  # distances, and what is behind the diagonal
+        array([ 2.,  1.,  0., inf], dtype=float16)
     """
     _check_alibi_type("make_alibi_mask", mask_type)
     return from_float(_compressed_mask(mask_type), dtype), alibi_slopes(head_num, mask_type)

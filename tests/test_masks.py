@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mask types, ALiBi masks and slopes, and what the checks of a mask's content say."""
 
+import doctest
+
 import cases
 import numpy as np
 import pytest
 
+from mindspore_relay import masks
 from mindspore_relay.bfloat16 import to_float
 from mindspore_relay.masks import (
     ALIBI_MASK_TYPES,
@@ -182,3 +185,8 @@ def test_sign_of_slopes(mask_type, good, bad):
 def test_number_of_slopes():
     with pytest.raises(ValueError, match=r"shape \(head_num,\) = \(3,\), got \(2,\)"):
         check_slopes([0.0, 0.0], DISTANCE, 3)
+
+
+def test_examples():
+    result = doctest.testmod(masks)
+    assert result.attempted > 0 and result.failed == 0

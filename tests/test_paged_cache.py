@@ -3,13 +3,14 @@
 """PagedKVCache: who owns which block, copies before writes, and errors that change nothing."""
 
 import copy
+import doctest
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mindspore_relay import reference
+from mindspore_relay import paged_cache, reference
 from mindspore_relay.paged_cache import OutOfBlocksError, PagedKVCache
 
 
@@ -336,3 +337,8 @@ def test_cache_written_by_slots_is_read_by_tables():
     table = np.zeros((1, 1), int)
     whole = (query, key[None], value[None], table, None, [11], [11], None)
     np.testing.assert_array_equal(found, reference.prefix_encoder(*whole, **kwargs)[6:])
+
+
+def test_examples():
+    result = doctest.testmod(paged_cache)
+    assert result.attempted > 0 and result.failed == 0

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """PagedKVCache with its MindSpore Parameters: copies reach what compiled graphs read."""
 
+import mindspore as ms
+import modes
 import numpy as np
 import pytest
+from mindspore import nn, ops
 
 from mindspore_relay.paged_cache import PagedKVCache
 
@@ -17,18 +20,12 @@ def make_cache(**kwargs):
 
 @pytest.fixture(params=["graph", "pynative"])
 def mode(request):
-    import mindspore as ms
-
-    before = ms.get_context("mode")
-    ms.set_context(mode=ms.GRAPH_MODE if request.param == "graph" else ms.PYNATIVE_MODE)
-    yield request.param
-    ms.set_context(mode=before)
+    with modes.mode(request.param):
+        yield request.param
 
 
 def _reader(parameter):
     """A net that reads the whole Parameter, as float32."""
-    import mindspore as ms
-    from mindspore import nn, ops
 
     class Reader(nn.Cell):
         def __init__(self):
@@ -44,8 +41,6 @@ def _reader(parameter):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tensors(dtype):
-    import mindspore as ms
-
     cache = make_cache(dtype=dtype, value_head_size=16)
     cache.create_tensors()
     assert [p.shape for p in cache.key_caches] == [(8, 4, 2, 8)] * 2
@@ -85,15 +80,13 @@ def test_copy_on_write_reaches_what_operators_read(dtype, mode):
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_copy_by_operators(dtype, mode, monkeypatch):
     """What devices other than the CPU get; on the CPU these operators have no bfloat16."""
-    import mindspore
-
     cache = make_cache(dtype=dtype, num_layers=1)
     cache.create_tensors()
     read = _reader(cache.key_caches[0])
     read()
     contents = np.arange(8 * 4 * 2 * 8).reshape(8, 4, 2, 8) % 512
     cache.key_caches[0].asnumpy()[...] = contents
-    monkeypatch.setattr(mindspore, "get_context", lambda name: "Ascend")
+    monkeypatch.setattr(ms, "get_context", lambda name: "Ascend")
     cache.copy_blocks([(1, 5), (1, 6), (2, 7)])
     monkeypatch.undo()
     np.testing.assert_array_equal(read(), contents[[0, 1, 2, 3, 4, 1, 1, 2]])

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """find_shared_groups: valid groups, the fewest blocks read, and clear errors."""
 
+import doctest
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mindspore_relay import reference
+from mindspore_relay import reference, shared_groups
 from mindspore_relay.shared_groups import find_shared_groups
 
 INT32_MIN = np.iinfo(np.int32).min
@@ -250,3 +252,8 @@ def test_groups_give_what_the_whole_tables_give():
 def test_refuses(tables, kv_seq_len, block_size, message):
     with pytest.raises(ValueError, match=f"find_shared_groups: {message}"):
         find_shared_groups(tables, kv_seq_len, block_size)
+
+
+def test_examples():
+    result = doctest.testmod(shared_groups)
+    assert result.attempted > 0 and result.failed == 0
