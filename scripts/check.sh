@@ -30,11 +30,11 @@ say "headers: each one compiles alone"
 # The public ones as C99 too. Headers of one instruction set need its flags; the ISA files cover them.
 find ops/include -name '*.h' -print0 |
   xargs -0 -n1 gcc -std=c99 -pedantic -Wall -Wextra -Werror -fsyntax-only -x c
-find ops -name '*.h' -print0 |
+find ops \( -name '*.h' -o -name '*.hpp' \) -print0 |
   xargs -0 -n1 g++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only -Iops -Iops/include \
     -x c++
 
 say "size: functions over 60 lines and files over 400 (a warning, not a failure)"
-git ls-files '*.cc' '*.cpp' '*.h' '*.py' >"$VENV/.source_files"
+git ls-files '*.cc' '*.cpp' '*.h' '*.hpp' '*.py' >"$VENV/.source_files"
 lizard -f "$VENV/.source_files" -T nloc=60 -C 1000 -a 1000 -w -i -1
-git ls-files '*.cc' '*.cpp' '*.h' '*.py' '*.sh' | xargs wc -l | awk '$2 != "total" && $1 > 400'
+git ls-files '*.cc' '*.cpp' '*.h' '*.hpp' '*.py' '*.sh' | xargs wc -l | awk '$2 != "total" && $1 > 400'
