@@ -32,8 +32,8 @@ def check_optional_tensors(op, arguments, tensors):
             )
 
 
-def as_tuple(op, argument, tensors):
-    """Tuple of the tensors of a list argument: () for None, (tensor,) for one tensor."""
+def as_list(op, argument, tensors):
+    """The tensors of a list argument, to be unpacked: () for None, (tensor,) for one tensor."""
     if tensors is None:
         return ()
     if isinstance(tensors, Tensor):
@@ -43,10 +43,15 @@ def as_tuple(op, argument, tensors):
             f"{op}: {argument} must be a Tensor, a list of Tensors or None, "
             f"got {type_name(tensors)}"
         )
+    if is_in_graph():
+        # MindSpore takes seconds to compile a loop over 128 tensors, and to compile tuple(tensors).
+        if None in tensors or (len(tensors) > 0 and not isinstance(tensors[0], Tensor)):
+            raise TypeError(f"{op}: {argument} must hold Tensors only")
+        return tensors
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{op}: {argument} must hold Tensors only, got {type_name(tensor)}")
-    return tuple(tensors)
+    return tensors
 
 
 def stacked_bits(key, value, key_share, value_share):

@@ -23,7 +23,7 @@ from mindspore_relay import _custom_ops, _library
 from mindspore_relay._arguments import (
     PATH_NAMES,
     as_int32,
-    as_tuple,
+    as_list,
     check_optional_tensors,
     check_tensors,
     is_in_graph,
@@ -118,10 +118,10 @@ def relay_attention(
         (2, 64)
     """
     op = "relay_attention"
-    keys = as_tuple(op, "key", key)
-    values = as_tuple(op, "value", value)
-    key_shares = as_tuple(op, "key_share", key_share)
-    value_shares = as_tuple(op, "value_share", value_share)
+    keys = as_list(op, "key", key)
+    values = as_list(op, "value", value)
+    key_shares = as_list(op, "key_share", key_share)
+    value_shares = as_list(op, "value_share", value_share)
     check_tensors(op, ("query",), (query,))
     check_optional_tensors(
         op,
