@@ -97,10 +97,11 @@ class LlamaModel(nn.Cell):
 
     Args:
         config: sizes.
-        weights: float32 arrays; the Parameters alias them.
+        weights: float32 arrays.
+        num_positions: positions that will be used, at most config.max_positions.
     """
 
-    def __init__(self, config: LlamaConfig, weights: LlamaWeights):
+    def __init__(self, config: LlamaConfig, weights: LlamaWeights, num_positions: int):
         super().__init__(auto_prefix=False)
         self.layers = nn.CellList(
             [LlamaLayer(layer, config, i) for i, layer in enumerate(weights.layers)],
@@ -110,7 +111,7 @@ class LlamaModel(nn.Cell):
         is_tied = weights.output is weights.embedding
         self.output = self.embedding if is_tied else _parameter(weights.output, "output")
         self.output_norm = RMSNorm(weights.output_norm, config.rms_norm_eps, "output_norm")
-        angles = np.outer(np.arange(config.max_positions), _rotary_frequencies(config))
+        angles = np.outer(np.arange(num_positions), _rotary_frequencies(config))
         self.cos = _parameter(np.cos(angles).astype(np.float32)[:, None, :], "rope_cos")
         self.sin = _parameter(np.sin(angles).astype(np.float32)[:, None, :], "rope_sin")
         # Rows of the embedding are tokens, so the output matrix is its transpose.

@@ -263,7 +263,9 @@ class Scheduler:
         self._stats = RunStats()
         self._completions: dict[int, Completion] = {}
         while self._queue or any(self._places):
-            self._admit()
+            # Again, as long as a request ends with its very first token and leaves its place.
+            while self._admit():
+                pass
             if any(self._places):
                 self._step()
         return [self._completions[request.index] for request in requests], self._stats
@@ -271,7 +273,7 @@ class Scheduler:
     # ---- admission
     # ----------------------------------------------------------------------------------
 
-    def _admit(self):
+    def _admit(self) -> bool:
         """Move requests from the queue to free places as long as the cache can hold them to their
         end."""
         new_prefixes: list[tuple[int, ...]] = []
@@ -293,6 +295,7 @@ class Scheduler:
             admitted.append(running)
         if admitted:
             self._prefill(new_prefixes, admitted)
+        return bool(admitted)
 
     def _reserve(self, request: Request, new_prefixes: list) -> bool:
         """Set blocks aside for a request, and for its prefix if that is not in the cache."""
