@@ -1,1 +1,429 @@
+// Copyright 2026 The mindspore_relay Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Deliberate faults about memory: bounds, alignment, capacity, unset data. Each kernel runs once as it
+// should be (no complaint) and once with its fault (the right complaint).
+
 #include "test_support.h"
+
+using namespace AscendC;
+using ascendc_emulation::Device;
+using ascendc_emulation::Report;
+using namespace emulation_test;
+
+namespace {
+
+// One vector core with an input and an output of 64 floats and 4 KB of UB.
+class VectorCase {
+ public:
+  using Body = std::function<void(LocalTensor<float>)>;
+
+  Report Run(const Body &body) {
+    Device device(1);
+    device.RegisterInput("input", input.data(), input.size() * 4);
+    device.RegisterOutput("output", output.data(), output.size() * 4);
+    workspace = device.AllocateWorkspace("workspace", 256);
+    return RunVector(&device, [&] {
+      TPipe pipe;
+      TBuf<TPosition::VECCALC> buffer;
+      pipe.InitBuffer(buffer, 4096);
+      body(buffer.Get<float>());
+      PipeBarrier<PIPE_ALL>();
+    });
+  }
+
+  std::vector<float> input = RandomFloats(64, 1);
+  std::vector<float> output = std::vector<float>(64);
+  uint8_t *workspace = nullptr;
+};
+
+// A cube core with L1, L0A, L0B, L0C buffers and a matrix of 16 x 16 halves in GM.
+class CubeCase {
+ public:
+  struct Buffers {
+    LocalTensor<half> l1, l0a, l0b;
+    LocalTensor<float> l0c;
+  };
+  using Body = std::function<void(const Buffers &)>;
+
+  CubeCase() {
+    for (const float value : RandomFloats(16 * 64, 1)) matrix.push_back(half(value));
+  }
+
+  Report Run(const Body &body) {
+    Device device(1);
+    device.RegisterInput("matrix", matrix.data(), matrix.size() * 2);
+    device.RegisterOutput("output", output.data(), output.size() * 4);
+    workspace = device.AllocateWorkspace("workspace", 16 * 16 * 4);
+    return RunCube(&device, [&] {
+      TPipe pipe;
+      TBuf<TPosition::A1> l1_buffer;
+      TBuf<TPosition::A2> l0a_buffer;
+      TBuf<TPosition::B2> l0b_buffer;
+      TBuf<TPosition::CO1> l0c_buffer;
+      pipe.InitBuffer(l1_buffer, 4096);
+      pipe.InitBuffer(l0a_buffer, 2048);
+      pipe.InitBuffer(l0b_buffer, 2048);
+      pipe.InitBuffer(l0c_buffer, 4096);
+      body({l1_buffer.Get<half>(), l0a_buffer.Get<half>(), l0b_buffer.Get<half>(),
+            l0c_buffer.Get<float>()});
+      PipeBarrier<PIPE_ALL>();
+    });
+  }
+
+  std::vector<half> matrix;
+  std::vector<float> output = std::vector<float>(16 * 16);
+  uint8_t *workspace = nullptr;
+};
+
+// rows rows of the matrix go through L1, L0A (as A) and L0B (as B transposed) into L0C.
+void MultiplyRows(CubeCase *test, const CubeCase::Buffers &buffers, uint16_t rows, uint16_t m,
+                  uint16_t n) {
+  DataCopy(buffers.l1, Global(test->matrix), Nd2NzParams(1, rows, 16, 0, 16, 16, 1, 0));
+  PipeBarrier<PIPE_ALL>();
+  LoadData(buffers.l0a, buffers.l1, LoadData2DParams(0, 1, 1, 0, 0, false, 0));
+  LoadData(buffers.l0b, buffers.l1, LoadData2DParams(0, 1, 1, 0, 0, false, 0));
+  PipeBarrier<PIPE_ALL>();
+  Mmad(buffers.l0c, buffers.l0a, buffers.l0b, MmadParams(m, n, 16, 0, false, true));
+  PipeBarrier<PIPE_ALL>();
+}
+
+}  // namespace
+
+EMULATION_TEST(ReadOfUnsetUb) {
+  for (const bool is_faulty : {false, true}) {
+    VectorCase test;
+    const Report report = test.Run([&](LocalTensor<float> ub) {
+      Duplicate(ub, 1.0f, is_faulty ? 56 : 64);
+      PipeBarrier<PIPE_V>();
+      Adds(ub[64], ub, 1.0f, 64);
+    });
+    if (!is_faulty) CHECK_CLEAN(report);
+    else CHECK_FAULT(report, "unset data", "AIV 0 (AI core 0, vector 0), pipe V, Adds #3: unset "
+                     "data: computes with UB byte 224");
+  }
+}
+
+EMULATION_TEST(ComputationOnUnsetGm) {
+  for (const bool is_faulty : {false, true}) {
+    VectorCase test;
+    const Report report = test.Run([&](LocalTensor<float> ub) {
+      DataCopy(ub, is_faulty ? Global(test.output) : Global(test.input), 64);
+      PipeBarrier<PIPE_ALL>();
+      Adds(ub, ub, 1.0f, 64);
+    });
+    if (!is_faulty) CHECK_CLEAN(report);
+    else CHECK_FAULT(report, "unset data", "pipe V, Adds");
+  }
+}
+
+EMULATION_TEST(ScalarReadOfUnsetGm) {
+  VectorCase test;
+  CHECK_FAULT(test.Run([&](LocalTensor<float>) { Global(test.output).GetValue(3); }),
+              "unset data", "reads GM 'output' byte 12, which was never written");
+}
+
+EMULATION_TEST(UnsetUbReachesAnOutput) {
+  for (const bool is_faulty : {false, true}) {
+    VectorCase test;
+    const Report report = test.Run([&](LocalTensor<float> ub) {
+      Duplicate(ub, 1.0f, 64);
+      PipeBarrier<PIPE_ALL>();
+      DataCopy(Global(test.output), is_faulty ? ub[8] : ub, 64);
+    });
+    if (!is_faulty) CHECK_CLEAN(report);
+    else CHECK_FAULT(report, "unset data", "pipe MTE3, DataCopy");
+  }
+}
+
+// The tail of a padded block is not defined by the copy.
+EMULATION_TEST(TailOfPaddedBlock) {
+  for (const bool is_faulty : {false, true}) {
+    VectorCase test;
+    const Report report = test.Run([&](LocalTensor<float> ub) {
+      DataCopyPad(ub, Global(test.input), DataCopyExtParams(1, 20, 0, 0, 0),
+                  DataCopyPadExtParams<float>(false, 0, 0, 0.0f));
+      PipeBarrier<PIPE_ALL>();
+      Adds(ub, ub, 1.0f, is_faulty ? 6 : 5);
+    });
+    if (!is_faulty) CHECK_CLEAN(report);
+    else CHECK_FAULT(report, "unset data", "UB byte 20");
+  }
+}
+
+EMULATION_TEST(ReadPastTheEndOfGm) {
+  for (const bool is_faulty : {false, true}) {
+    VectorCase test;
+    const Report report = test.Run([&](LocalTensor<float> ub) {
+      DataCopy(ub, Global(test.input)[is_faulty ? 57 : 56], 8);
+    });
+    if (!is_faulty) CHECK_CLEAN(report);
+    else CHECK_FAULT(report, "out of range", "reads 32 bytes of GM at byte 228 after the begin of "
+                     "'input', which has 256 bytes");
+  }
+}
+
+EMULATION_TEST(WritePastTheEndOfGm) {
+  VectorCase test;
+  CHECK_FAULT(test.Run([&](LocalTensor<float> ub) {
+    Duplicate(ub, 1.0f, 128);
+    PipeBarrier<PIPE_ALL>();
+    DataCopy(Global(test.output), ub, 72);
+  }), "out of range", "writes 288 bytes of GM at byte 0 after the begin of 'output'");
+}
+
+EMULATION_TEST(FrameworkPartOfTheWorkspace) {
+  for (const bool is_faulty : {false, true}) {
+    VectorCase test;
+    const Report report = test.Run([&](LocalTensor<float> ub) {
+      Duplicate(ub, 1.0f, 64);
+      PipeBarrier<PIPE_ALL>();
+      GlobalTensor<float> gm;
+      gm.SetGlobalBuffer(reinterpret_cast<float *>(
+          is_faulty ? test.workspace : GetUserWorkspace(test.workspace)));
+      DataCopy(gm, ub, 64);
+    });
+    if (!is_faulty) CHECK_CLEAN(report);
+    else CHECK_FAULT(report, "out of range", "writes 256 bytes of GM");
+  }
+}
+
+EMULATION_TEST(WriteToAnInput) {
+  VectorCase test;
+  CHECK_FAULT(test.Run([&](LocalTensor<float> ub) {
+    Duplicate(ub, 1.0f, 64);
+    PipeBarrier<PIPE_ALL>();
+    DataCopy(Global(test.input), ub, 64);
+  }), "write to input", "writes GM 'input' bytes [0, 256)");
+}
+
+EMULATION_TEST(VectorInstructionPastItsBuffer) {
+  for (const bool is_faulty : {false, true}) {
+    VectorCase test;
+    const Report report = test.Run([&](LocalTensor<float> ub) {
+      Duplicate(ub[1024 - 64], 1.0f, is_faulty ? 65 : 64);
+    });
+    if (!is_faulty) CHECK_CLEAN(report);
+    else CHECK_FAULT(report, "out of range", "touches UB bytes [3840, 4100), the buffer ends at 4096");
+  }
+}
+
+EMULATION_TEST(RepeatStridePastItsBuffer) {
+  VectorCase test;
+  CHECK_FAULT(test.Run([&](LocalTensor<float> ub) {
+    Duplicate(ub, 1.0f, uint64_t{64}, 17, 1, 8);
+  }), "out of range", "the buffer ends at 4096");
+}
+
+EMULATION_TEST(SliceBeginsPastItsBuffer) {
+  VectorCase test;
+  CHECK_FAULT(test.Run([&](LocalTensor<float> ub) { ub[1025].GetSize(); }), "out of range",
+              "LocalTensor[1025] begins past its buffer of 4096 bytes");
+}
+
+EMULATION_TEST(PartOfABufferPastItsEnd) {
+  Device device(1);
+  CHECK_FAULT(RunVector(&device, [] {
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 1024);
+    buffer.GetWithOffset<float>(200, 256);
+  }), "out of range", "TBuf::Get of [256, 1056) in a buffer of 1024 bytes");
+}
+
+EMULATION_TEST(UbCapacity) {
+  for (const bool is_faulty : {false, true}) {
+    Device device(1);
+    const Report report = RunVector(&device, [&] {
+      TPipe pipe;
+      TBuf<TPosition::VECCALC> first, second;
+      pipe.InitBuffer(first, 128 * 1024);
+      pipe.InitBuffer(second, 64 * 1024 - (is_faulty ? 0 : 256));
+    });
+    if (!is_faulty) CHECK_CLEAN(report);
+    else CHECK_FAULT(report, "capacity", "UB buffers of 196608 bytes, the memory has 196352");
+  }
+}
+
+EMULATION_TEST(CubeMemoryCapacities) {
+  const auto reserve = [](auto position, uint32_t bytes) {
+    Device device(1);
+    return RunCube(&device, [&] {
+      TPipe pipe;
+      TBuf<decltype(position)::value> buffer;
+      pipe.InitBuffer(buffer, bytes);
+    });
+  };
+  using A1 = std::integral_constant<TPosition, TPosition::A1>;
+  using A2 = std::integral_constant<TPosition, TPosition::A2>;
+  using B2 = std::integral_constant<TPosition, TPosition::B2>;
+  using C1 = std::integral_constant<TPosition, TPosition::CO1>;
+  CHECK_CLEAN(reserve(A1{}, 512 * 1024 - 256));
+  CHECK_FAULT(reserve(A1{}, 512 * 1024), "capacity", "L1 buffers of 524288 bytes");
+  CHECK_CLEAN(reserve(A2{}, 64 * 1024));
+  CHECK_FAULT(reserve(A2{}, 64 * 1024 + 32), "capacity", "L0A buffers");
+  CHECK_FAULT(reserve(B2{}, 64 * 1024 + 32), "capacity", "L0B buffers");
+  CHECK_CLEAN(reserve(C1{}, 128 * 1024));
+  CHECK_FAULT(reserve(C1{}, 128 * 1024 + 32), "capacity", "L0C buffers");
+}
+
+EMULATION_TEST(StaticTensorPastTheMemory) {
+  Device device(1);
+  CHECK_FAULT(RunVector(&device, [] {
+    LocalTensor<float> tensor(TPosition::VECCALC, 192 * 1024 - 512, 128);
+  }), "capacity", "ends past the memory's 196352 bytes");
+}
+
+EMULATION_TEST(MisalignedUbAddress) {
+  for (const bool is_faulty : {false, true}) {
+    VectorCase test;
+    const Report report = test.Run([&](LocalTensor<float> ub) {
+      Duplicate(ub, 1.0f, 128);
+      PipeBarrier<PIPE_V>();
+      Adds(ub[256], ub[is_faulty ? 4 : 8], 1.0f, 64);
+    });
+    if (!is_faulty) CHECK_CLEAN(report);
+    else CHECK_FAULT(report, "alignment", "source 0 begins at UB byte 16, which is not a multiple of 32");
+  }
+}
+
+EMULATION_TEST(MisalignedCopyLength) {
+  for (const bool is_faulty : {false, true}) {
+    VectorCase test;
+    const Report report = test.Run([&](LocalTensor<float> ub) {
+      DataCopy(ub, Global(test.input), is_faulty ? 12 : 16);
+    });
+    if (!is_faulty) CHECK_CLEAN(report);
+    else CHECK_FAULT(report, "length", "moves blocks of 48 bytes; DataCopy moves multiples of 32");
+  }
+}
+
+EMULATION_TEST(MisalignedGmAddress) {
+  VectorCase test;
+  CHECK_FAULT(test.Run([&](LocalTensor<float> ub) {
+    GlobalTensor<float> gm;
+    gm.SetGlobalBuffer(reinterpret_cast<float *>(reinterpret_cast<uint8_t *>(test.input.data()) + 2));
+    DataCopy(ub, gm, 8);
+  }), "alignment", "is not aligned to float");
+}
+
+EMULATION_TEST(MisalignedCubeAddresses) {
+  CubeCase load_case;
+  CHECK_FAULT(load_case.Run([](const CubeCase::Buffers &b) {
+    LoadData(b.l0a[16], b.l1, LoadData2DParams(0, 1, 1, 0, 0, false, 0));
+  }), "alignment", "destination begins at L0A byte 32, which is not a multiple of 512");
+  CubeCase mmad_case;
+  CHECK_FAULT(mmad_case.Run([](const CubeCase::Buffers &b) {
+    Mmad(b.l0c[128], b.l0a, b.l0b, MmadParams(16, 16, 16, 0, false, true));
+  }), "alignment", "destination begins at L0C byte 512, which is not a multiple of 1024");
+  CubeCase fixpipe_case;
+  CHECK_FAULT(fixpipe_case.Run([&](const CubeCase::Buffers &b) {
+    Fixpipe<float, float, CFG_ROW_MAJOR>(Global(fixpipe_case.output), b.l0c[8],
+                                         FixpipeParamsV220(16, 16, 16, 16, false));
+  }), "alignment", "source begins at L0C byte 32, which is not a multiple of 64");
+}
+
+// 5 rows are copied; the product has 16. The 11 stale rows must not leave L0C for an output.
+EMULATION_TEST(StaleRowsOfNdToNz) {
+  for (const bool is_faulty : {false, true}) {
+    CubeCase test;
+    const Report report = test.Run([&](const CubeCase::Buffers &b) {
+      MultiplyRows(&test, b, 5, 16, 16);
+      GlobalTensor<float> gm;
+      gm.SetGlobalBuffer(is_faulty ? test.output.data()
+                                   : reinterpret_cast<float *>(GetUserWorkspace(test.workspace)));
+      Fixpipe<float, float, CFG_ROW_MAJOR>(gm, b.l0c, FixpipeParamsV220(16, 5, 16, 16, false));
+    });
+    // Columns 5 to 15 come from stale rows of B; a workspace may hold them, an output may not.
+    if (!is_faulty) CHECK_CLEAN(report);
+    else CHECK_FAULT(report, "unset data", "writes row 0, column 5 of the result to 'output'");
+  }
+}
+
+EMULATION_TEST(StaleLeftRowsOfNdToNz) {
+  for (const bool is_faulty : {false, true}) {
+    CubeCase test;
+    const Report report = test.Run([&](const CubeCase::Buffers &b) {
+      DataCopy(b.l1, Global(test.matrix), Nd2NzParams(1, 5, 16, 0, 16, 16, 1, 0));
+      DataCopy(b.l1[256], Global(test.matrix), Nd2NzParams(1, 16, 16, 0, 16, 16, 1, 0));
+      PipeBarrier<PIPE_ALL>();
+      LoadData(b.l0a, b.l1, LoadData2DParams(0, 1, 1, 0, 0, false, 0));
+      LoadData(b.l0b, b.l1, LoadData2DParams(1, 1, 1, 0, 0, false, 0));
+      PipeBarrier<PIPE_ALL>();
+      Mmad(b.l0c, b.l0a, b.l0b, MmadParams(16, 16, 16, 0, false, true));
+      PipeBarrier<PIPE_ALL>();
+      Fixpipe<float, float, CFG_ROW_MAJOR>(
+          Global(test.output), b.l0c, FixpipeParamsV220(16, is_faulty ? 6 : 5, 16, 16, false));
+    });
+    if (!is_faulty) CHECK_CLEAN(report);
+    else CHECK_FAULT(report, "unset data", "writes row 5, column 0 of the result to 'output'");
+  }
+}
+
+// k masks the tail of both operands: the stale rows of V behind k never enter a sum.
+EMULATION_TEST(TailOfKIsMasked) {
+  for (const bool is_faulty : {false, true}) {
+    CubeCase test;
+    const Report report = test.Run([&](const CubeCase::Buffers &b) {
+      // 10 rows of V [k][n]; rows 10 to 15 of the fractal stay as they were.
+      DataCopy(b.l1, Global(test.matrix), Nd2NzParams(1, 10, 16, 0, 16, 16, 1, 0));
+      DataCopy(b.l1[256], Global(test.matrix), Nd2NzParams(1, 16, 16, 0, 16, 16, 1, 0));
+      PipeBarrier<PIPE_ALL>();
+      LoadData(b.l0a, b.l1, LoadData2DParams(1, 1, 1, 0, 0, false, 0));
+      LoadData(b.l0b, b.l1, LoadData2DParams(0, 1, 1, 0, 0, true, 0));
+      PipeBarrier<PIPE_ALL>();
+      Mmad(b.l0c, b.l0a, b.l0b, MmadParams(16, 16, is_faulty ? 11 : 10, 0, false, true));
+      PipeBarrier<PIPE_ALL>();
+      Fixpipe<float, float, CFG_ROW_MAJOR>(Global(test.output), b.l0c,
+                                           FixpipeParamsV220(16, 16, 16, 16, false));
+    });
+    if (!is_faulty) CHECK_CLEAN(report);
+    else CHECK_FAULT(report, "unset data", "writes row 0, column 0 of the result to 'output'");
+  }
+}
+
+EMULATION_TEST(AccumulationOverUnsetL0c) {
+  for (const bool is_faulty : {false, true}) {
+    CubeCase test;
+    const Report report = test.Run([&](const CubeCase::Buffers &b) {
+      DataCopy(b.l1, Global(test.matrix), Nd2NzParams(1, 16, 16, 0, 16, 16, 1, 0));
+      PipeBarrier<PIPE_ALL>();
+      LoadData(b.l0a, b.l1, LoadData2DParams(0, 1, 1, 0, 0, false, 0));
+      LoadData(b.l0b, b.l1, LoadData2DParams(0, 1, 1, 0, 0, false, 0));
+      PipeBarrier<PIPE_ALL>();
+      Mmad(b.l0c, b.l0a, b.l0b, MmadParams(16, 16, 16, 0, false, !is_faulty));
+      PipeBarrier<PIPE_ALL>();
+      Fixpipe<float, float, CFG_ROW_MAJOR>(Global(test.output), b.l0c,
+                                           FixpipeParamsV220(16, 16, 16, 16, false));
+    });
+    if (!is_faulty) CHECK_CLEAN(report);
+    else CHECK_FAULT(report, "unset data", "writes row 0, column 0 of the result to 'output'");
+  }
+}
+
+EMULATION_TEST(AtomicAddToUnsetGm) {
+  VectorCase test;
+  CHECK_FAULT(test.Run([&](LocalTensor<float> ub) {
+    Duplicate(ub, 1.0f, 64);
+    PipeBarrier<PIPE_ALL>();
+    SetAtomicAdd<float>();
+    DataCopy(Global(test.output), ub, 64);
+    SetAtomicNone();
+  }), "unset data", "atomic write to GM 'output' byte 0");
+}
+
+EMULATION_TEST(OutputIsCountedUnsetUntilWritten) {
+  std::vector<float> output(16);
+  Device device(1);
+  device.RegisterOutput("output", output.data(), 64);
+  CHECK(device.UnsetBytes("output") == 64);
+  CHECK_CLEAN(RunVector(&device, [&] {
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 64);
+    Duplicate(buffer.Get<float>(), 1.0f, 16);
+    PipeBarrier<PIPE_ALL>();
+    DataCopyPad(Global(output), buffer.Get<float>(), DataCopyExtParams(1, 36, 0, 0, 0));
+  }));
+  CHECK(device.UnsetBytes("output") == 28);
+}

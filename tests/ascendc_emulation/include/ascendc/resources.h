@@ -6,6 +6,8 @@
 #ifndef ASCENDC_RESOURCES_H_
 #define ASCENDC_RESOURCES_H_
 
+#include <exception>
+
 #include "ascendc/events.h"
 #include "ascendc/tensor.h"
 
@@ -54,8 +56,9 @@ class TPipe {
   // On a cube core the device's constructor takes M_MTE1 events 0, 1 and 2 and sets them; Destroy
   // (or the destructor) waits for them. A kernel that uses these ids by hand must know that.
   TPipe() { Init(); }
-  ~TPipe() {
-    if (!is_destroyed_ && !ascendc_emulation::IsLaunchEnding()) Destroy();
+  ~TPipe() noexcept(false) {
+    const bool is_unwinding = std::uncaught_exceptions() != 0 || ascendc_emulation::IsLaunchEnding();
+    if (!is_destroyed_ && !is_unwinding) Destroy();
   }
   TPipe(const TPipe &) = delete;
   TPipe &operator=(const TPipe &) = delete;
