@@ -252,13 +252,15 @@ class _Blocks:
         self.num_used += num_new
 
     def build(self, dtype):
-        """Key cache, value cache, block tables (entries, most blocks + 2)."""
+        """Key cache, value cache, block tables (entries, most blocks + 2; 0 without any block)."""
         block_size = self.case.block_size
         num_blocks = self.num_used + self.NUM_UNUSED_BLOCKS
         shuffled = self.random.permutation(num_blocks).astype(np.int32)
         padding = {"-1": -1, "int32_min": np.iinfo(np.int32).min, "num_blocks": num_blocks}
         width = max((len(blocks) for _, blocks, _ in self.entries), default=0)
-        shape = (len(self.entries), width + self.NUM_UNUSED_ENTRIES)
+        if width:  # else a table without columns: nothing is needed
+            width += self.NUM_UNUSED_ENTRIES
+        shape = (len(self.entries), width)
         tables = np.full(shape, padding[self.case.table_padding], dtype=np.int32)
         caches = []
         for which in (0, 1):

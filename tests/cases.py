@@ -208,6 +208,7 @@ def _prefix_cases():
     yield PrefixCase("no_prefix", (1, 5, 40), (1, 5, 40))
     yield PrefixCase("no_rows", (0, 3, 0), (0, 7, 20))
     yield PrefixCase("no_rows_at_all", (0, 0), (0, 9))
+    yield PrefixCase("no_keys_at_all", (0, 0), (0, 0))
     yield PrefixCase("mixed_lengths", (3, 40, 1, 17), (90, 40, 65, 20))
     for head_size in (16, 64, 128):
         size = {"head_size": head_size, "head_num": 2, "kv_head_num": 1}
