@@ -216,6 +216,19 @@ def test_nan_is_right_where_the_oracle_has_nan():
         numerics.assert_rows_close(np.array([[1.0, 5.0, 2.0]]), oracle, np.full(1, 9.0), "case")
 
 
+def test_nan_in_a_visible_value_has_a_budget_of_its_own():
+    """Column 3 of one kv head is NaN; what the other columns hold is compared all the same."""
+    problem = cases.build(RELAY["list_query_3d"], "float32")
+    problem.args[2][0][1, 1, 3] = np.nan
+    expected = numerics.expect(problem)
+    output, lse = run(problem)
+    assert np.isnan(output[0, 2:, 3]).all() and np.isnan(output).sum() == 2
+    numerics.assert_attention_close(output, expected, "case", lse)
+    for at, value in (((0, 2), np.nan), ((0, 2, 3), 0.0), ((0, 2, 4), 0.0)):
+        with pytest.raises(AssertionError, match=r"case: .*0, 2"):
+            numerics.assert_attention_close(changed(output, at, value), expected, "case", lse)
+
+
 def test_a_case_that_cannot_be_measured_is_an_error():
     """float16 with query . key of 240000: the plain formula is infinite and no measure."""
     problem = cases.build(RELAY["scores_large_scale_0.25"], "float16")
