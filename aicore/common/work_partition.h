@@ -46,10 +46,11 @@ class CostModel {
   // 16 x 16 x 16 multiply-adds per cycle, which makes 1.8 GHz: 1.6e12 / 24 / 1.8e9 = 37 bytes.
   static constexpr int64_t kGmBytesPerCycle = 37;
   static constexpr int64_t kMacsPerCycle = 16 * 16 * 16;
-  // One repeat of 256 bytes (64 floats) per cycle; about 8 instructions touch each score (scale,
-  // two folds, subtract, exp, two casts, mask).
+  // One repeat of 256 bytes (64 floats) per cycle. About 8 instructions touch each score; a strip of
+  // 16 x 256 scores takes some 35 dependent instructions, whose start-up, estimated at 13 cycles each,
+  // is as long as 7 more.
   static constexpr int64_t kVectorElementsPerCycle = 64;
-  static constexpr int64_t kVectorPasses = 8;
+  static constexpr int64_t kVectorPasses = 15;
   // Latency that look-ahead does not hide at the start of an item: a few GM round trips.
   static constexpr int64_t kItemCycles = 400;
 

@@ -95,12 +95,11 @@ class PrefixMerge {
   __aicore__ inline void MergeStrip(const PrefixTile &tile, int32_t first_split, int32_t row) {
     const int32_t num_rows = Min(kStripRows, tile.item.num_rows - row);
     merge_.Begin(num_rows);
-    merge_.AddPart(work_->SplitRow(FirstCore(first_split), false, row));
+    merge_.AddPart(work_->SplitRow(first_split - 1, false, row));
     const WorkPosition &unit = tiling_->attention.starts[first_split];
     for (int32_t core = first_split; core < tiling_->attention.num_cores; ++core) {
       const WorkPosition &start = tiling_->attention.starts[core];
       if (!IsSameUnit(start, unit)) break;
-      if (IsIdle(core)) continue;
       merge_.AddPart(work_->SplitRow(core, true, row));
     }
     merge_.End();
@@ -110,16 +109,6 @@ class PrefixMerge {
       output_->StoreFinal(run, done);
     }
     output_->ReleaseStrip();
-  }
-
-  // The core that has the unit's first keys: the last one before first_split with anything to do.
-  __aicore__ inline int32_t FirstCore(int32_t first_split) const {
-    int32_t core = first_split - 1;
-    while (IsIdle(core)) --core;
-    return core;
-  }
-  __aicore__ inline bool IsIdle(int32_t core) const {
-    return !IsBefore(tiling_->attention.starts[core], tiling_->attention.starts[core + 1]);
   }
 
   RowOutput<T> *output_ = nullptr;

@@ -87,25 +87,27 @@ class RelayMerge {
     int32_t source;
     int32_t first_row;  // row of the request's first head among the rows of the source
     bool has_keys;
-    bool is_split;
   };
 
   __aicore__ inline void MergeHeads(int32_t request, int32_t kv_head) {
     const int32_t group = work_->Group(request);
-    Part shared = {group, 0, work_->SharedKeys(request) > 0, false};
-    Part own = {tiling_->num_groups + request, 0, work_->PrivateKeys(request) > 0, false};
-    own.is_split = own.has_keys && IsSplit(own.source, kv_head);
-    shared.is_split = shared.has_keys && IsSplit(group, kv_head);
     const int32_t heads = tiling_->attention.heads_per_kv_head;
-    if (shared.is_split) shared.first_row = work_->CountMembers(group, request) * heads;
-    // A row of one part that is in one piece was written by its item.
-    if (work_->HasOnePart(request) && !own.is_split && !shared.is_split) return;
+    Part shared = {group, 0, work_->SharedKeys(request) > 0};
+    const Part own = {tiling_->num_groups + request, 0, work_->PrivateKeys(request) > 0};
+    // Counting the members before this request is only worth it if a tile of theirs was cut.
+    const bool is_group_cut = shared.has_keys && IsCut(group, kAnyTile, kv_head);
+    if (is_group_cut) shared.first_row = work_->CountMembers(group, request) * heads;
 
     int32_t num_rows = 0;
     for (int32_t head = 0; head < heads; head += num_rows) {
       num_rows = Min(kStripRows, heads - head);
       num_rows = Min(num_rows, RowsLeftInTile(shared.first_row + head));
       num_rows = Min(num_rows, RowsLeftInTile(own.first_row + head));
+      const bool is_cut =
+          (is_group_cut && IsCut(group, TileOf(shared, head), kv_head)) ||
+          (own.has_keys && IsCut(own.source, TileOf(own, head), kv_head));
+      // A row of one part that is in one piece was written by its item.
+      if (work_->HasOnePart(request) && !is_cut) continue;
       RowRun run;
       run.num_rows = num_rows;
       run.packed_row = int64_t{request} * tiling_->attention.head_num + kv_head * heads + head;
@@ -119,13 +121,21 @@ class RelayMerge {
     }
   }
 
-  __aicore__ inline int32_t RowsLeftInTile(int32_t row) const { return kTileRows - row % kTileRows; }
+  static constexpr int32_t kAnyTile = -1;
 
-  // Some core starts inside a unit of this source and kv head.
-  __aicore__ inline bool IsSplit(int32_t source, int32_t kv_head) const {
+  __aicore__ inline int32_t RowsLeftInTile(int32_t row) const { return kTileRows - row % kTileRows; }
+  __aicore__ inline int32_t TileOf(const Part &part, int32_t head) const {
+    return (part.first_row + head) / kTileRows;
+  }
+
+  // Some core starts inside the unit.
+  __aicore__ inline bool IsCut(int32_t source, int32_t tile, int32_t kv_head) const {
     for (int32_t core = 1; core < tiling_->attention.num_cores; ++core) {
       const WorkPosition &start = tiling_->attention.starts[core];
-      if (start.source == source && start.kv_head == kv_head && start.key > 0) return true;
+      if (start.source == source && (tile == kAnyTile || start.tile == tile) &&
+          start.kv_head == kv_head && start.key > 0) {
+        return true;
+      }
     }
     return false;
   }
@@ -134,15 +144,11 @@ class RelayMerge {
                                    int64_t packed_row) {
     if (!part.has_keys) return;
     merge_.AddPart(work_->MainRow(part.source, packed_row));
-    if (!part.is_split) return;
-    const int32_t row = part.first_row + head;
-    const WorkPosition unit = {part.source, row / kTileRows, kv_head, 0};
+    const WorkPosition unit = {part.source, TileOf(part, head), kv_head, 0};
     for (int32_t core = 1; core < tiling_->attention.num_cores; ++core) {
       const WorkPosition &start = tiling_->attention.starts[core];
-      // Two cores may start at one position; the first of them is then idle.
-      const bool is_idle = !IsBefore(start, tiling_->attention.starts[core + 1]);
-      if (start.key == 0 || is_idle || !IsSameUnit(start, unit)) continue;
-      merge_.AddPart(work_->SplitRow(core, row % kTileRows));
+      if (start.key == 0 || !IsSameUnit(start, unit)) continue;
+      merge_.AddPart(work_->SplitRow(core, (part.first_row + head) % kTileRows));
     }
   }
 
