@@ -69,7 +69,7 @@ install_package() {
   # An editable install, or none, in place of the wheel: the mark does not count.
   compgen -G "$VENV/lib/python3*/site-packages/mindspore_relay/lib/*.so" >/dev/null ||
     rm -f "$VENV/.mindspore_relay-package"
-  run_once package build_and_install "$(source_checksum)"
+  run_once package build_and_install "$(source_checksum)" "${CMAKE_ARGS:-}"
 }
 
 # install_requirements NAMES: installs what pyproject.toml lists under these names, separated by
@@ -96,6 +96,7 @@ source_checksum() {
     -type f -print0 | sort -z | xargs -0 cksum | cksum)
 }
 
+# Its arguments only say for run_once what is built.
 build_and_install() {
   say "building and installing mindspore_relay"
   # setuptools copies into build/lib* and forgets nothing: a deleted module would come back.

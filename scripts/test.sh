@@ -4,18 +4,19 @@
 #
 # Runs all tests: C++ by ctest, then Python by pytest, against the installed wheel. Arguments go to
 # pytest. On a machine with nothing but Python 3.11 and apt it installs what it needs, into .venv.
+# MINDSPORE_RELAY_EXTRAS=torch installs PyTorch too; without it the tests that need it are skipped.
 set -euo pipefail
 source "$(dirname "$0")/_common.sh"
 
 ensure_tools libgtest-dev
 ensure_venv
 export CMAKE_ARGS="-DMINDSPORE_RELAY_BUILD_TESTS=ON ${CMAKE_ARGS:-}"
-install_package demo,test
+install_package "demo,test${MINDSPORE_RELAY_EXTRAS:+,$MINDSPORE_RELAY_EXTRAS}"
 install_model
 
 say "C++ tests"
 cmake --build "$ROOT/build/cmake" -j "$(nproc)"
-ctest --test-dir "$ROOT/build/cmake" --output-on-failure -j "$(nproc)"
+ctest --test-dir "$ROOT/build/cmake" --no-tests=error --output-on-failure -j "$(nproc)"
 
 say "Python tests"
 cd "$ROOT"
