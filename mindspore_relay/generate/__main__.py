@@ -18,7 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse_options(arguments)
     try:
         check_environment(options)
-        job = load_job(options)
+        job, weights = load_job(options)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
@@ -31,7 +31,8 @@ def main(arguments: list[str] | None = None) -> int:
 
     ms.set_device("CPU")
     ms.set_context(mode=ms.GRAPH_MODE)
-    engine = LlamaEngine(job.config, job.weights, job.size, options.dtype)
+    engine = LlamaEngine(job.config, weights, job.size, options.dtype)
+    del weights
     report.print_header(job, engine, engine.compile())
     runs = run_job(job, engine, options)
     report.print_answers(job, runs[0])

@@ -45,7 +45,6 @@ class Job:
 
     model_path: Path
     config: LlamaConfig
-    weights: LlamaWeights
     tokenizer: Tokenizer
     prompts: list[Prompt]
     requests: list[Request]
@@ -96,8 +95,10 @@ def _system_prompt(options: argparse.Namespace) -> str:
     return read_text(DEFAULT_SYSTEM_PROMPT).strip()
 
 
-def load_job(options: argparse.Namespace) -> Job:
+def load_job(options: argparse.Namespace) -> tuple[Job, LlamaWeights]:
     """Read and check all input files.
+
+    The weights are apart, so that they can be dropped when the engine has its own copy.
 
     Raises:
         ValueError: something in them is wrong, or a request does not fit. OSError: a file cannot be
@@ -125,7 +126,8 @@ def load_job(options: argparse.Namespace) -> Job:
         block_size=options.block_size,
         num_blocks=options.cache_blocks,
     )
-    return Job(model_path, config, weights, tokenizer, prompts, requests, limits, size)
+    job = Job(model_path, config, tokenizer, prompts, requests, limits, size)
+    return job, weights
 
 
 class _Progress:
