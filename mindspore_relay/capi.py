@@ -244,8 +244,10 @@ class Operation:
         if workspace is None:
             self._reserve(self.workspace_bytes)
             workspace = self._workspace
-        elif workspace.dtype != np.uint8 or not workspace.flags.c_contiguous:
-            raise ValueError("Operation.run: workspace must be a contiguous uint8 array")
+        elif not isinstance(workspace, np.ndarray) or workspace.dtype != np.uint8:
+            raise TypeError("Operation.run: workspace must be a NumPy array of dtype uint8")
+        elif not workspace.flags.c_contiguous or not workspace.flags.writeable:
+            raise ValueError("Operation.run: workspace must be contiguous and writeable")
         address = workspace.__array_interface__["data"][0]
         check(self._run_function(address, workspace.nbytes, self._handle, self._context_handle))
 
