@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,11 @@ class Core {
   SpecialRegisters registers;
   CoreCounters counters;
   std::array<uint32_t, kNumMemories> reserved_bytes{};
+  int num_buffers = 0;  // InitBuffer calls since TPipe::Init or Reset
+  // The scalar unit's data cache: lines (address / 64) written and not cleaned yet, and lines read
+  // since the cache or the line was last cleaned.
+  std::set<uintptr_t> dirty_lines;
+  std::set<uintptr_t> cached_lines;
   // Cross-core flags: one entry for each count, oldest first, with what the setters published.
   std::array<std::deque<SnapshotPtr>, kNumCrossCoreFlags> flags;
   int waiting_for_flag = -1;

@@ -82,7 +82,7 @@ Report Engine::Launch(const Kernel &kernel) {
   is_ending_ = false;
   complaint_.clear();
   rule_.clear();
-  for (const std::unique_ptr<GmBuffer> &buffer : gm_.buffers()) buffer->ForgetAccesses();
+  for (const std::unique_ptr<GmBuffer> &buffer : gm_.buffers()) buffer->BeginLaunch();
   MakeCores(kernel);
   RunCores();
   Report report;
@@ -200,6 +200,10 @@ void Engine::CheckCoreEnd(Core *core) {
   }
   if (core->registers.atomic_mode != AtomicMode::kNone) {
     Fail("register left set", "atomic writes are still on: SetAtomicNone is missing");
+  }
+  if (!core->dirty_lines.empty()) {
+    Fail("scalar cache", "a scalar write to GM is still in the cache: DataCacheCleanAndInvalid is "
+         "missing");
   }
   if (core->registers.is_counter_mode) {
     Fail("register left set", "the mask is still in counter mode: SetMaskNorm is missing");

@@ -89,6 +89,19 @@ uint64_t GmBuffer::CountUnset() {
   return count;
 }
 
+bool GmBuffer::WasWritten(uint64_t begin, uint64_t end) {
+  for (uint64_t granule = begin / kGranuleBytes; granule <= (end - 1) / kGranuleBytes; ++granule) {
+    const Granule &state = ChunkOf(granule).granules[granule % kChunkGranules];
+    for (uint32_t i = 0; i < state.num_records; ++i) {
+      const AccessRecord &record =
+          i < Granule::kInline ? state.records[i] : (*state.more)[i - Granule::kInline];
+      const bool covers = (record.mask & MaskInGranule(granule, begin, end)) != 0;
+      if (covers && record.access != GmAccess::kRead) return true;
+    }
+  }
+  return false;
+}
+
 bool GmBuffer::FindConflict(uint64_t begin, uint64_t end, GmAccess access,
                             const Accessor &accessor, AccessRecord *conflict,
                             uint64_t *conflict_begin) {
@@ -161,10 +174,15 @@ void GmBuffer::CountTraffic(uint64_t begin, uint64_t end, bool is_write, Pipe pi
   }
 }
 
-void GmBuffer::ForgetAccesses() {
-  for (std::unique_ptr<Chunk> &chunk : chunks_) {
-    if (chunk == nullptr) continue;
-    for (Granule &granule : chunk->granules) granule.num_records = 0;
+void GmBuffer::BeginLaunch() {
+  for (uint64_t i = 0; i < chunks_.size(); ++i) {
+    if (chunks_[i] == nullptr) continue;
+    for (Granule &granule : chunks_[i]->granules) granule.num_records = 0;
+    if (role_ == Role::kInOut) continue;
+    std::fill(std::begin(chunks_[i]->set_masks), std::end(chunks_[i]->set_masks), 0u);
+    const uint64_t chunk_bytes = kChunkGranules * kGranuleBytes;
+    const uint64_t begin = i * chunk_bytes;
+    std::memset(begin_ + begin, kPoison, std::min(chunk_bytes, num_bytes_ - begin));
   }
   for (std::unique_ptr<TouchedChunk> &chunk : touched_) chunk.reset();
   const bool is_workspace = traffic_.is_workspace;

@@ -58,14 +58,17 @@ class GmBuffer {
   void MarkSet(uint64_t begin, uint64_t end);
   void MarkUnset(uint64_t begin, uint64_t end);
   uint64_t CountUnset();
+  // Whether some instruction of this launch wrote some of the bytes.
+  bool WasWritten(uint64_t begin, uint64_t end);
 
   // An earlier access that conflicts and is not known to the accessor.
   bool FindConflict(uint64_t begin, uint64_t end, GmAccess access, const Accessor &accessor,
                     AccessRecord *conflict, uint64_t *conflict_begin);
   void Record(uint64_t begin, uint64_t end, GmAccess access, const Accessor &accessor);
   void CountTraffic(uint64_t begin, uint64_t end, bool is_write, Pipe pipe);
-  // Before a launch: nobody has touched anything, counters are zero. Set bytes stay set.
-  void ForgetAccesses();
+  // Before a launch: nobody has touched anything, counters are zero, outputs and workspaces hold
+  // nothing that a kernel may rely on.
+  void BeginLaunch();
 
  private:
   struct Granule {

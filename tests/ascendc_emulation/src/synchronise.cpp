@@ -23,7 +23,10 @@ constexpr int kFlagVectorToCube = 13;
 constexpr int kFlagCubeToVector = 14;
 // The workspace's first bytes belong to the framework.
 constexpr uint64_t kSystemWorkspaceBytes = 16 * 1024 * 1024;
-constexpr uint64_t kCacheLineBytes = 64;
+// The scalar unit reads and writes GM through a cache that other units do not see.
+constexpr uintptr_t kCacheLineBytes = 64;
+// Buffers of one TPipe, as documented.
+constexpr int kMaxBuffers = 64;
 
 std::string EventText(Pipe source, Pipe target, int64_t id) {
   return Format("%s_%s id %lld", PipeName(source), PipeName(target), static_cast<long long>(id));
@@ -39,6 +42,15 @@ void CheckEvent(Instruction *instruction, Pipe source, Pipe target, int64_t id) 
     instruction->Fail("event id", "event %s: ids are 0 to %lld",
                       EventText(source, target, id).c_str(),
                       static_cast<long long>(kNumHandEventIds - 1));
+  }
+}
+
+template <typename Visit>
+void ForEachLine(const void *address, uint32_t bytes, Visit &&visit) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  for (uintptr_t line = begin / kCacheLineBytes; line <= (begin + bytes - 1) / kCacheLineBytes;
+       ++line) {
+    visit(line);
   }
 }
 
@@ -63,6 +75,10 @@ SnapshotPtr MakeSnapshot(Engine *engine, Core *core, const Clock &clock) {
 
 void SetCrossCore(Core *core, int mode, Pipe pipe, int flag_id) {
   Engine &engine = Engine::Current();
+  if (!core->dirty_lines.empty()) {
+    engine.Fail("scalar cache", "other cores are told to go on, a scalar write to GM is still in this "
+                "core's cache: DataCacheCleanAndInvalid is missing");
+  }
   engine.PublishFlag(core, mode, flag_id, MakeSnapshot(&engine, core, PublishedClock(core, pipe)));
   engine.MaybeSwitch(core);
 }
@@ -226,9 +242,23 @@ uint8_t *UserWorkspace(uint8_t *workspace) { return workspace + kSystemWorkspace
 
 void ScalarReadGm(const void *address, void *value, uint32_t bytes) {
   Instruction instruction(Pipe::kS, "scalar read of GM");
-  instruction.ReadGm(address, bytes, true);
+  const Instruction::GmRange range = instruction.ReadGm(address, bytes, true);
   std::memcpy(value, address, bytes);
   instruction.Commit();
+  if (range.buffer->role() == GmBuffer::Role::kInput) return;
+  // A line that was cached before may be older than what others have written since.
+  Core &core = instruction.core();
+  ForEachLine(address, bytes, [&](uintptr_t line) {
+    const bool is_new = core.cached_lines.insert(line).second;
+    const bool is_stale = !is_new && core.dirty_lines.count(line) == 0 &&
+                          range.buffer->WasWritten(range.begin, range.begin + bytes);
+    if (is_stale) {
+      instruction.Fail("scalar cache", "reads GM '%s' byte %llu a second time through the cache after "
+                       "it was written: DataCacheCleanAndInvalid is missing",
+                       range.buffer->name().c_str(),
+                       static_cast<unsigned long long>(range.begin));
+    }
+  });
 }
 
 void ScalarWriteGm(void *address, const void *value, uint32_t bytes) {
@@ -236,6 +266,11 @@ void ScalarWriteGm(void *address, const void *value, uint32_t bytes) {
   instruction.WriteGm(address, bytes, false);
   std::memcpy(address, value, bytes);
   instruction.Commit();
+  Core &core = instruction.core();
+  ForEachLine(address, bytes, [&](uintptr_t line) {
+    core.dirty_lines.insert(line);
+    core.cached_lines.insert(line);
+  });
 }
 
 void ScalarReadLocal(const LocalRef &source, uint32_t offset_bytes, void *value, uint32_t bytes) {
@@ -263,13 +298,15 @@ void ScalarWriteLocal(const LocalRef &target, uint32_t offset_bytes, const void 
 
 void CleanAndInvalidateCache(const void *address, bool entire_cache) {
   Instruction instruction(Pipe::kS, "DataCacheCleanAndInvalid");
-  if (entire_cache) return;
-  const auto line = reinterpret_cast<uintptr_t>(address) / kCacheLineBytes * kCacheLineBytes;
-  if (Engine::Current().gm().Nearest(reinterpret_cast<const void *>(line + kCacheLineBytes - 1)) ==
-      nullptr) {
-    instruction.Fail("out of range", "cleans the cache line of %p, where no buffer is registered",
-                     address);
+  Core &core = instruction.core();
+  if (entire_cache) {
+    core.dirty_lines.clear();
+    core.cached_lines.clear();
+    return;
   }
+  const uintptr_t line = reinterpret_cast<uintptr_t>(address) / kCacheLineBytes;
+  core.dirty_lines.erase(line);
+  core.cached_lines.erase(line);
 }
 
 void FailFieldRange(int64_t value, int64_t bits, bool is_signed) {
@@ -308,11 +345,18 @@ uint32_t ReserveLocal(Memory memory, uint32_t bytes) {
     FailRule("capacity", "%s buffers of %llu bytes, the memory has %u", MemoryName(memory),
              static_cast<unsigned long long>(uint64_t{reserved} + bytes), core.Capacity(memory));
   }
+  if (++core.num_buffers > kMaxBuffers) {
+    FailRule("capacity", "%d buffers, one TPipe has at most %d", core.num_buffers, kMaxBuffers);
+  }
   const uint32_t begin = reserved;
   reserved += bytes;
   return begin;
 }
 
-void ResetLocalReservations() { Engine::CurrentCore().reserved_bytes.fill(0); }
+void ResetLocalReservations() {
+  Core &core = Engine::CurrentCore();
+  core.reserved_bytes.fill(0);
+  core.num_buffers = 0;
+}
 
 }  // namespace ascendc_emulation

@@ -267,6 +267,44 @@ EMULATION_TEST(CubeMemoryCapacities) {
   CHECK_FAULT(reserve(C1{}, 128 * 1024 + 32), "capacity", "L0C buffers");
 }
 
+EMULATION_TEST(TooManyBuffers) {
+  const auto reserve = [](int count) {
+    Device device(1);
+    return RunVector(&device, [count] {
+      TPipe pipe;
+      TBuf<TPosition::VECCALC> buffer;
+      for (int i = 0; i < count; ++i) pipe.InitBuffer(buffer, 32);
+    });
+  };
+  CHECK_CLEAN(reserve(64));
+  CHECK_FAULT(reserve(65), "capacity", "65 buffers, one TPipe has at most 64");
+}
+
+// What one launch leaves in a workspace is gone in the next one.
+EMULATION_TEST(WorkspaceOfAnEarlierLaunch) {
+  Device device(1);
+  uint8_t *workspace = device.AllocateWorkspace("workspace", 256);
+  const auto launch = [&](bool writes) {
+    return RunVector(&device, [&] {
+      TPipe pipe;
+      TBuf<TPosition::VECCALC> buffer;
+      pipe.InitBuffer(buffer, 256);
+      auto ub = buffer.Get<float>();
+      GlobalTensor<float> gm;
+      gm.SetGlobalBuffer(reinterpret_cast<float *>(GetUserWorkspace(workspace)));
+      Duplicate(ub, 1.0f, 64);
+      PipeBarrier<PIPE_ALL>();
+      if (writes) DataCopy(gm, ub, 64);
+      PipeBarrier<PIPE_ALL>();
+      DataCopy(ub, gm, 64);
+      PipeBarrier<PIPE_ALL>();
+      Adds(ub, ub, 1.0f, 64);
+    });
+  };
+  CHECK_CLEAN(launch(true));
+  CHECK_FAULT(launch(false), "unset data", "pipe V, Adds");
+}
+
 EMULATION_TEST(StaticTensorPastTheMemory) {
   Device device(1);
   CHECK_FAULT(RunVector(&device, [] {

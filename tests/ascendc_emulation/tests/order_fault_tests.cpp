@@ -470,6 +470,48 @@ EMULATION_TEST(FlagsOfOneAiCoreDoNotOrderAnother) {
               "unordered access", "AIV 2 (AI core 1, vector 0), pipe MTE2, DataCopy #1");
 }
 
+// The scalar unit writes GM through a cache; others see the value only after it was cleaned.
+EMULATION_TEST(ScalarWriteStaysInTheCache) {
+  for (const bool is_faulty : {false, true}) {
+    const Report report = RunOnAllCores(1, 0, [](auto) {}, [&](auto gm, auto ub) {
+      if (GetSubBlockIdx() == 0) {
+        gm.SetValue(0, 1.0f);
+        if (!is_faulty) {
+          DataCacheCleanAndInvalid<float, CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT>(gm);
+        }
+      }
+      SetFlag<HardEvent::S_MTE3>(0);
+      WaitFlag<HardEvent::S_MTE3>(0);
+      CrossCoreSetFlag<1, PIPE_MTE3>(0);
+      CrossCoreWaitFlag(0);
+      if (GetSubBlockIdx() == 1) DataCopyPad(ub, gm, DataCopyExtParams(1, 4, 0, 0, 0),
+                                             DataCopyPadExtParams<float>(false, 0, 0, 0.0f));
+    });
+    if (!is_faulty) CHECK_CLEAN(report);
+    else CHECK_FAULT(report, "scalar cache", "a scalar write to GM is still in this core's cache");
+  }
+}
+
+// A flag that is polled through the cache never changes.
+EMULATION_TEST(ScalarReadOfAnOldCacheLine) {
+  for (const bool is_faulty : {false, true}) {
+    const Report report = RunOnAllCores(1, 0, [](auto) {}, [&](auto gm, auto ub) {
+      if (GetSubBlockIdx() == 0) WriteLine(gm, ub, 1.0f);
+      CrossCoreSetFlag<1, PIPE_MTE3>(0);
+      CrossCoreWaitFlag(0);
+      if (GetSubBlockIdx() == 1) gm.GetValue(0);
+      CrossCoreSetFlag<1, PIPE_MTE3>(0);
+      CrossCoreWaitFlag(0);
+      if (GetSubBlockIdx() == 1 && !is_faulty) {
+        DataCacheCleanAndInvalid<float, CacheLine::ENTIRE_DATA_CACHE, DcciDst::CACHELINE_OUT>(gm);
+      }
+      if (GetSubBlockIdx() == 1) gm.GetValue(0);
+    });
+    if (!is_faulty) CHECK_CLEAN(report);
+    else CHECK_FAULT(report, "scalar cache", "reads GM 'workspace' byte 0 a second time");
+  }
+}
+
 EMULATION_TEST(ExceptionInAKernelIsAComplaint) {
   Device device(1);
   CHECK_FAULT(RunVector(&device, [] { throw std::runtime_error("boom"); }), "exception", "boom");

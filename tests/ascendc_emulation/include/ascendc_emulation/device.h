@@ -118,12 +118,14 @@ class Device {
 
   // A buffer that kernels only read. The caller keeps the memory alive.
   void RegisterInput(const std::string &name, const void *address, uint64_t num_bytes);
-  // A buffer that kernels write before they read it; its present content counts as unset.
+  // A buffer that kernels write before they read it. Its content counts as unset when a launch
+  // begins, and is NaN.
   void RegisterOutput(const std::string &name, void *address, uint64_t num_bytes);
   // Input and output at once (content set, writing allowed).
   void RegisterInOut(const std::string &name, void *address, uint64_t num_bytes);
   // Memory behind the 16 MB that the framework keeps for itself: a kernel reaches the num_bytes
-  // through GetUserWorkspace(returned address); touching the part before them is an error.
+  // through GetUserWorkspace(returned address); touching the part before them is an error. Unset when
+  // a launch begins.
   uint8_t *AllocateWorkspace(const std::string &name, uint64_t num_bytes);
   // A dynamic input: pointers to tensors of the given shapes, in the layout of ListTensorDesc.
   uint8_t *AllocateTensorList(const std::string &name, const std::vector<const void *> &tensors,
@@ -137,7 +139,7 @@ class Device {
     return Launch(Kernel{[=] { cube(args...); }, [=] { vector(args...); }});
   }
 
-  // Bytes of a registered buffer that no kernel has written yet (0 for inputs).
+  // Bytes of a registered buffer that the last launch has not written (0 for inputs).
   uint64_t UnsetBytes(const std::string &name) const;
 
  private:
