@@ -66,7 +66,7 @@ def library_path():
 
 def _copies_on_path():
     """Package folders on sys.path that have a library of their own, in the order of sys.path."""
-    folders = (Path(entry or os.curdir).resolve() / PACKAGE_DIR.name for entry in sys.path)
+    folders = ((Path(entry or os.curdir) / PACKAGE_DIR.name).resolve() for entry in sys.path)
     return list(dict.fromkeys(f for f in folders if (f / "lib" / LIBRARY_NAME).is_file()))
 
 
