@@ -357,7 +357,7 @@ def _describe(op, argument, tensor):
         return None
     dtype = _DTYPES.get(tensor.dtype)
     if dtype is None:
-        raise dtype_error(op, argument, tensor.dtype)
+        raise dtype_error(op, argument, str(tensor.dtype).removeprefix("torch."))
     return make_tensor(
         op, argument, dtype, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor
     )
