@@ -146,7 +146,7 @@ struct Simd {
   }
 
   // r[i] lane j <- r[j] lane i: 4x4 blocks inside the 128-bit lanes, then the lanes themselves.
-  static void Transpose8x8(Vec *r) {
+  [[gnu::always_inline]] static void Transpose8x8(Vec *r) {
     Vec t[8];
 #pragma GCC unroll 2
     for (int i = 0; i < 8; i += 4) {

@@ -122,7 +122,7 @@ struct PvArgs {
   float *acc;                     // [kCount][acc_stride]
   int64_t acc_stride;
   int32_t num_pairs;
-  Prefetcher *prefetcher;  // of the next values
+  Prefetcher *prefetcher;
 };
 
 // acc <- acc * alpha + probabilities . value, for kCount rows and value elements d .. d + 16 *
@@ -190,13 +190,13 @@ void Attend(const AttendArgs &args) {
   uint32_t *key_pairs = static_cast<uint32_t *>(args.scratch);
   uint32_t *value_pairs = key_pairs + NumKeyPairRows(args.head_size) * kKeyTile;
   const int64_t value_stride = ValuePairStride(args.value_head_size);
-  PackKeyPairs(args, key_pairs);
+  const int32_t num_pv_blocks = (args.value_head_size + kBlockElements - 1) / kBlockElements;
+  Prefetcher prefetcher(args, NumPackSteps(args) + (args.tile.num_keys + 1) / 2 * num_pv_blocks);
+  PackKeyPairs(args, &prefetcher, key_pairs);
   // A single register block of rows reads each value once: paired on the way, without a copy. A
   // last vector that is not full is read from a copy, which has a padding.
   const bool is_direct = args.num_rows <= kRows && args.value_head_size % 16 == 0;
   if (!is_direct) PackValuePairs(args, value_pairs);
-  const int32_t num_pv_blocks = (args.value_head_size + kBlockElements - 1) / kBlockElements;
-  Prefetcher prefetcher(args.next_values, (args.tile.num_keys + 1) / 2 * num_pv_blocks);
 
   RowBlockState block;
   PairProbabilities probabilities;
