@@ -79,17 +79,16 @@ def _library():
 
 
 class _Buffer(ctypes.Structure):
-    _fields_ = (("data", ctypes.c_void_p), ("num_bytes", ctypes.c_int64))
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("num_bytes", ctypes.c_int64),
+        ("rank", ctypes.c_int32),
+        ("dims", ctypes.c_int64 * 4),
+    )
 
 
 class _Kv(ctypes.Structure):
     _fields_ = (("num_tensors", ctypes.c_int32), ("tensors", ctypes.POINTER(_Buffer)))
-
-
-class _KvFormat(ctypes.Structure):
-    _fields_ = tuple(
-        (name, ctypes.c_int32) for name in ("form", "block_size", "max_blocks", "source_tokens")
-    )
 
 
 class _Run(ctypes.Structure):
@@ -112,11 +111,8 @@ def _fields(**types):
 
 class _RelayAttention(ctypes.Structure):
     _fields_ = _fields(
-        sizes=(ctypes.c_int64, "batch_size num_groups head_num kv_head_num head_size mask_type"),
+        sizes=(ctypes.c_int64, "num_groups head_num kv_head_num mask_type"),
         qk_scale=(ctypes.c_float, "qk_scale"),
-        flag=(ctypes.c_int32, "is_shared_in_cache"),
-        formats=(_KvFormat, "private_format shared_format"),
-        tokens=(_Ints, "private_tokens shared_tokens"),
         query=(_Buffer, "query"),
         kv=(_Kv, "key value key_share value_share"),
         tables=(_Buffer, "block_tables share_block_tables"),
@@ -127,14 +123,8 @@ class _RelayAttention(ctypes.Structure):
 
 class _PrefixEncoder(ctypes.Structure):
     _fields_ = _fields(
-        sizes=(
-            ctypes.c_int64,
-            "batch_size num_tokens head_num kv_head_num head_size block_size max_blocks mask_type",
-        ),
+        sizes=(ctypes.c_int64, "batch_size head_num kv_head_num mask_type"),
         qk_scale=(ctypes.c_float, "qk_scale"),
-        rank=(ctypes.c_int32, "mask_rank"),
-        mask_shape=(ctypes.c_int64 * 3, "mask_shape"),
-        slopes=(ctypes.c_int64, "num_slopes"),
         inputs=(_Buffer, "query key value block_tables mask slopes"),
         lengths=(_Ints, "seq_len kv_seq_len"),
         outputs=(_Buffer, "output lse"),
@@ -149,10 +139,11 @@ class _Arena:
 
     def buffer(self, array):
         if array is None:
-            return _Buffer(None, 0)
+            return _Buffer()
         array = np.ascontiguousarray(array)
         self.arrays.append(array)
-        return _Buffer(array.ctypes.data, array.nbytes)
+        dims = (ctypes.c_int64 * 4)(*array.shape)
+        return _Buffer(array.ctypes.data, array.nbytes, array.ndim, dims)
 
     def ints(self, values):
         # One element more: an empty array has no address.
@@ -161,15 +152,15 @@ class _Arena:
         return array.ctypes.data_as(_Ints)
 
     def tensors(self, tensors):
+        """A dynamic input of a list of arrays, of one array, or of none."""
+        if tensors is None or isinstance(tensors, np.ndarray):
+            tensors = [] if tensors is None else [tensors]
         buffers = (_Buffer * max(len(tensors), 1))(*map(self.buffer, tensors))
         self.arrays.append(buffers)
         return _Kv(len(tensors), buffers)
 
 
 # ---- the operators -------------------------------------------------------------------------------
-
-_NONE, _LIST, _STACKED, _PAGED = range(4)
-
 
 def run_on_device(problem, num_ai_cores, schedule_seed=0, with_lse=True):
     """Plans and launches a `cases.Problem` on an emulated processor.
@@ -212,77 +203,37 @@ def _launch(problem, arguments, num_ai_cores, schedule_seed):
     return json.loads(message)
 
 
-def _heads(arguments, problem):
-    query, kwargs = problem.args[0], problem.kwargs
-    arguments.head_num = kwargs["head_num"]
-    arguments.kv_head_num = kwargs["kv_head_num"]
-    arguments.head_size = query[0].size // kwargs["head_num"] if len(query) else query.shape[-1]
-    if not len(query) and query.ndim == 2:
-        arguments.head_size = query.shape[-1] // kwargs["head_num"]
+def _attributes(arguments, kwargs):
+    arguments.head_num, arguments.kv_head_num = kwargs["head_num"], kwargs["kv_head_num"]
     arguments.qk_scale = kwargs["qk_scale"]
-
-
-def _kv(arena, tensors, tables):
-    """The form, the rows of each tensor of a list, and the tensors of a key or value argument."""
-    if tables is not None:
-        form = _KvFormat(_PAGED, tensors.shape[1], tables.shape[1], 0)
-        return form, [], arena.tensors([tensors])
-    if tensors is None or len(tensors) == 0:
-        return _KvFormat(_NONE, 0, 0, 0), [], arena.tensors([])
-    if isinstance(tensors, list):
-        return _KvFormat(_LIST, 0, 0, 0), [len(t) for t in tensors], arena.tensors(tensors)
-    return _KvFormat(_STACKED, 0, 0, tensors.shape[1]), [], arena.tensors([tensors])
 
 
 def _relay_arguments(arena, problem):
     query, key, value, key_share, value_share, _, *lengths = problem.args
-    seq_len, kv_seq_len, kv_share_map, kv_share_len = lengths
-    tables = problem.kwargs.get("block_tables")
-    share_tables = problem.kwargs.get("share_block_tables")
+    seq_len, kv_seq_len, kv_share_map, kv_share_len = map(arena.ints, lengths)
     arguments = _RelayAttention()
-    _heads(arguments, problem)
-    arguments.batch_size, arguments.num_groups = len(kv_seq_len), len(kv_share_len)
-    in_cache = share_tables is not None and key_share is None
-    arguments.is_shared_in_cache = in_cache
+    _attributes(arguments, problem.kwargs)
+    arguments.num_groups = len(lengths[3])
     arguments.query = arena.buffer(query)
-    arguments.private_format, rows, arguments.key = _kv(arena, key, tables)
-    arguments.value = _kv(arena, value, tables)[2]
-    arguments.private_tokens = arena.ints(rows)
-    shared = _kv(arena, key if in_cache else key_share, share_tables)
-    arguments.shared_format, rows, arguments.key_share = shared
-    arguments.value_share = _kv(arena, value if in_cache else value_share, share_tables)[2]
-    if in_cache:
-        arguments.key_share = arguments.value_share = arena.tensors([])
-    arguments.shared_tokens = arena.ints(rows)
-    arguments.block_tables = arena.buffer(tables)
-    arguments.share_block_tables = arena.buffer(share_tables)
-    arguments.seq_len, arguments.kv_seq_len = arena.ints(seq_len), arena.ints(kv_seq_len)
-    arguments.kv_share_map = arena.ints(kv_share_map)
-    arguments.kv_share_len = arena.ints(kv_share_len)
+    arguments.key, arguments.value = arena.tensors(key), arena.tensors(value)
+    arguments.key_share = arena.tensors(key_share)
+    arguments.value_share = arena.tensors(value_share)
+    arguments.block_tables = arena.buffer(problem.kwargs.get("block_tables"))
+    arguments.share_block_tables = arena.buffer(problem.kwargs.get("share_block_tables"))
+    arguments.seq_len, arguments.kv_seq_len = seq_len, kv_seq_len
+    arguments.kv_share_map, arguments.kv_share_len = kv_share_map, kv_share_len
     return arguments
 
 
 def _prefix_arguments(arena, problem):
     query, key, value, block_tables, mask, seq_len, kv_seq_len, slopes = problem.args
     arguments = _PrefixEncoder()
-    _heads(arguments, problem)
-    arguments.batch_size, arguments.num_tokens = len(seq_len), len(query)
-    arguments.block_size, arguments.max_blocks = key.shape[1], block_tables.shape[1]
+    _attributes(arguments, problem.kwargs)
+    arguments.batch_size = len(seq_len)
     arguments.mask_type = int(MaskType(problem.kwargs["mask_type"]))
-    if mask is not None:
-        arguments.mask_rank = mask.ndim
-        arguments.mask_shape[: mask.ndim] = mask.shape
-    if slopes is not None:
-        slopes = np.asarray(slopes, np.float32)
-        arguments.num_slopes = slopes.size
-    for name, array in (
-        ("query", query),
-        ("key", key),
-        ("value", value),
-        ("block_tables", block_tables),
-        ("mask", mask),
-        ("slopes", slopes),
-    ):
-        setattr(arguments, name, arena.buffer(array))
+    arguments.query, arguments.key = arena.buffer(query), arena.buffer(key)
+    arguments.value, arguments.block_tables = arena.buffer(value), arena.buffer(block_tables)
+    arguments.mask = arena.buffer(mask)
+    arguments.slopes = arena.buffer(None if slopes is None else np.asarray(slopes, np.float32))
     arguments.seq_len, arguments.kv_seq_len = arena.ints(seq_len), arena.ints(kv_seq_len)
     return arguments

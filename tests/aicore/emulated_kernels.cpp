@@ -42,6 +42,8 @@ extern "C" {
 struct EmulatedBuffer {
   const void *data;  // NULL: absent
   int64_t num_bytes;
+  int32_t rank;
+  int64_t dims[4];
 };
 
 // One of key, value, key_share, value_share.
@@ -60,11 +62,8 @@ struct EmulatedRun {
 };
 
 struct EmulatedRelayAttention {
-  int64_t batch_size, num_groups, head_num, kv_head_num, head_size, mask_type;
+  int64_t num_groups, head_num, kv_head_num, mask_type;
   float qk_scale;
-  int32_t is_shared_in_cache;
-  KvFormat private_format, shared_format;
-  const int64_t *private_tokens, *shared_tokens;  // rows of the tensors of a list
   EmulatedBuffer query;
   EmulatedKv key, value, key_share, value_share;
   EmulatedBuffer block_tables, share_block_tables;
@@ -73,11 +72,8 @@ struct EmulatedRelayAttention {
 };
 
 struct EmulatedPrefixEncoder {
-  int64_t batch_size, num_tokens, head_num, kv_head_num, head_size, block_size, max_blocks, mask_type;
+  int64_t batch_size, head_num, kv_head_num, mask_type;
   float qk_scale;
-  int32_t mask_rank;
-  int64_t mask_shape[3];
-  int64_t num_slopes;
   EmulatedBuffer query, key, value, block_tables, mask, slopes;
   const int64_t *seq_len, *kv_seq_len;
   EmulatedBuffer output, lse;
@@ -107,10 +103,21 @@ Address AddOutput(Device *device, const char *name, const EmulatedBuffer &buffer
 }
 
 Address AddInts(Device *device, const char *name, const int64_t *values, int64_t count) {
-  return AddInput(device, name, {values, count * static_cast<int64_t>(sizeof(int64_t))});
+  return AddInput(device, name, {values, count * static_cast<int64_t>(sizeof(int64_t)), 1, {count}});
 }
 
-// A dynamic input. The shapes are not read by the kernels; one dimension of the right size will do.
+Dims DimsOf(const EmulatedBuffer &buffer) {
+  if (buffer.data == nullptr) return {};
+  return Dims(buffer.dims, buffer.dims + buffer.rank);
+}
+
+std::vector<Dims> DimsOf(const EmulatedKv &kv) {
+  std::vector<Dims> dims;
+  for (int32_t i = 0; i < kv.num_tensors; ++i) dims.push_back(DimsOf(kv.tensors[i]));
+  return dims;
+}
+
+// A dynamic input.
 Address AddList(Device *device, const std::string &name, const EmulatedKv &kv) {
   if (kv.num_tensors == 0) return nullptr;
   std::vector<const void *> tensors;
@@ -120,7 +127,7 @@ Address AddList(Device *device, const std::string &name, const EmulatedKv &kv) {
     device->RegisterInput(name + "[" + std::to_string(i) + "]", tensor.data,
                           static_cast<uint64_t>(tensor.num_bytes));
     tensors.push_back(tensor.data);
-    shapes.push_back({static_cast<uint64_t>(tensor.num_bytes)});
+    shapes.emplace_back(tensor.dims, tensor.dims + tensor.rank);
   }
   return device->AllocateTensorList(name, tensors, shapes);
 }
@@ -170,11 +177,6 @@ DeviceConfig ConfigOf(const EmulatedRun &run, int32_t num_cores) {
   return config;
 }
 
-std::vector<int64_t> TokensOf(const KvFormat &format, const int64_t *tokens, int64_t count) {
-  if (format.form != static_cast<int32_t>(KvForm::kList)) return {};
-  return std::vector<int64_t>(tokens, tokens + count);
-}
-
 }  // namespace
 
 extern "C" {
@@ -182,18 +184,18 @@ extern "C" {
 __attribute__((visibility("default"))) int32_t EmulateRelayAttention(
     const EmulatedRelayAttention *args, const EmulatedRun *run) {
   RelayAttentionShape shape;
-  shape.batch_size = args->batch_size;
+  shape.query = DimsOf(args->query);
+  shape.key = DimsOf(args->key);
+  shape.value = DimsOf(args->value);
+  shape.key_share = DimsOf(args->key_share);
+  shape.value_share = DimsOf(args->value_share);
+  shape.block_tables = DimsOf(args->block_tables);
+  shape.share_block_tables = DimsOf(args->share_block_tables);
   shape.num_groups = args->num_groups;
   shape.head_num = args->head_num;
   shape.kv_head_num = args->kv_head_num;
-  shape.head_size = args->head_size;
   shape.mask_type = args->mask_type;
   shape.qk_scale = args->qk_scale;
-  shape.is_shared_in_cache = args->is_shared_in_cache != 0;
-  shape.private_kv = {args->private_format,
-                      TokensOf(args->private_format, args->private_tokens, args->batch_size)};
-  shape.shared_kv = {args->shared_format,
-                     TokensOf(args->shared_format, args->shared_tokens, args->num_groups)};
   shape.seq_len = args->seq_len;
   shape.kv_seq_len = args->kv_seq_len;
   shape.kv_share_map = args->kv_share_map;
@@ -215,9 +217,10 @@ __attribute__((visibility("default"))) int32_t EmulateRelayAttention(
   Address value_share = AddList(&device, "value_share", args->value_share);
   Address block_tables = AddInput(&device, "block_tables", args->block_tables);
   Address share_block_tables = AddInput(&device, "share_block_tables", args->share_block_tables);
-  Address seq_len = AddInts(&device, "seq_len", args->seq_len, args->batch_size);
-  Address kv_seq_len = AddInts(&device, "kv_seq_len", args->kv_seq_len, args->batch_size);
-  Address kv_share_map = AddInts(&device, "kv_share_map", args->kv_share_map, args->batch_size);
+  const int64_t batch_size = shape.query[0];
+  Address seq_len = AddInts(&device, "seq_len", args->seq_len, batch_size);
+  Address kv_seq_len = AddInts(&device, "kv_seq_len", args->kv_seq_len, batch_size);
+  Address kv_share_map = AddInts(&device, "kv_share_map", args->kv_share_map, batch_size);
   Address kv_share_len = AddInts(&device, "kv_share_len", args->kv_share_len, args->num_groups);
   Address output = AddOutput(&device, "output", args->output);
   Address lse = AddOutput(&device, "lse", args->lse);
@@ -238,17 +241,17 @@ __attribute__((visibility("default"))) int32_t EmulateRelayAttention(
 __attribute__((visibility("default"))) int32_t EmulatePrefixEncoder(const EmulatedPrefixEncoder *args,
                                                                     const EmulatedRun *run) {
   PrefixEncoderShape shape;
+  shape.query = DimsOf(args->query);
+  shape.key = DimsOf(args->key);
+  shape.value = DimsOf(args->value);
+  shape.block_tables = DimsOf(args->block_tables);
+  shape.mask = DimsOf(args->mask);
+  shape.slopes = DimsOf(args->slopes);
   shape.batch_size = args->batch_size;
-  shape.num_tokens = args->num_tokens;
   shape.head_num = args->head_num;
   shape.kv_head_num = args->kv_head_num;
-  shape.head_size = args->head_size;
-  shape.block_size = args->block_size;
-  shape.max_blocks = args->max_blocks;
   shape.mask_type = args->mask_type;
   shape.qk_scale = args->qk_scale;
-  shape.mask_shape.assign(args->mask_shape, args->mask_shape + args->mask_rank);
-  if (args->slopes.data != nullptr) shape.slopes_shape = {args->num_slopes};
   shape.seq_len = args->seq_len;
   shape.kv_seq_len = args->kv_seq_len;
 

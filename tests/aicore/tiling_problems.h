@@ -33,15 +33,14 @@ struct RelayTestProblem {
     for (size_t b = 0; b < kv_seq_len.size(); ++b) {
       if (kv_share_map[b] >= 0) kv_seq_len[b] += kv_share_len[static_cast<size_t>(kv_share_map[b])];
     }
-    shape.batch_size = static_cast<int64_t>(private_len.size());
+    shape.query = {static_cast<int64_t>(private_len.size()), head_num * head_size};
+    for (const int64_t n : private_len) shape.key.push_back({n, kv_head_num, head_size});
+    for (const int64_t n : kv_share_len) shape.key_share.push_back({n, kv_head_num, head_size});
+    shape.value = shape.key;
+    shape.value_share = shape.key_share;
     shape.num_groups = static_cast<int64_t>(kv_share_len.size());
     shape.head_num = head_num;
     shape.kv_head_num = kv_head_num;
-    shape.head_size = head_size;
-    shape.private_kv.format.form = static_cast<int32_t>(KvForm::kList);
-    shape.private_kv.tokens = private_len;
-    if (!kv_share_len.empty()) shape.shared_kv.format.form = static_cast<int32_t>(KvForm::kList);
-    shape.shared_kv.tokens = kv_share_len;
     Bind();
   }
   RelayTestProblem(const RelayTestProblem &) = delete;
@@ -57,18 +56,19 @@ struct RelayTestProblem {
 
 struct PrefixTestProblem {
   std::vector<int64_t> seq_len, kv_seq_len;
+  int64_t num_tokens = 0;
   PrefixEncoderShape shape;
 
   PrefixTestProblem(std::vector<int64_t> seq_lens, std::vector<int64_t> kv_seq_lens,
                     int64_t head_num, int64_t kv_head_num, int64_t head_size)
       : seq_len(std::move(seq_lens)), kv_seq_len(std::move(kv_seq_lens)) {
     shape.batch_size = static_cast<int64_t>(seq_len.size());
-    for (const int64_t n : seq_len) shape.num_tokens += n;
+    for (const int64_t n : seq_len) num_tokens += n;
+    shape.query = {num_tokens, head_num * head_size};
+    shape.key = shape.value = {4096, 128, kv_head_num, head_size};
+    shape.block_tables = {shape.batch_size, 1024};
     shape.head_num = head_num;
     shape.kv_head_num = kv_head_num;
-    shape.head_size = head_size;
-    shape.block_size = 128;
-    shape.max_blocks = 1024;
     shape.mask_type = static_cast<int64_t>(PrefixMaskType::kCausal);
     shape.seq_len = seq_len.data();
     shape.kv_seq_len = kv_seq_len.data();

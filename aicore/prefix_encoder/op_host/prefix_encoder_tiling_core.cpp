@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "../../common/tiling_check.h"
-
 namespace mindspore_relay::aicore {
 namespace {
 
@@ -15,14 +13,6 @@ constexpr char kOp[] = "prefix_encoder";
 // Side of the compressed ALiBi mask (operator document).
 constexpr int64_t kCompressedSide = 256;
 
-long long Print(int64_t value) { return static_cast<long long>(value); }
-
-std::string ShapeText(const std::vector<int64_t> &shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  return text + "]";
-}
-
 int64_t LongestKvSeqLen(const PrefixEncoderShape &shape) {
   int64_t longest = 0;
   for (int64_t b = 0; b < shape.batch_size; ++b) longest = std::max(longest, shape.kv_seq_len[b]);
@@ -30,20 +20,19 @@ int64_t LongestKvSeqLen(const PrefixEncoderShape &shape) {
 }
 
 bool CheckSlopes(const PrefixEncoderShape &shape, bool is_needed, std::string *error) {
-  if (!is_needed && shape.slopes_shape.empty()) return true;
+  if (!is_needed && shape.slopes.empty()) return true;
   if (!is_needed) {
     return Fail(error, "%s: mask_type %lld takes no slopes with this mask", kOp,
                 Print(shape.mask_type));
   }
-  if (shape.slopes_shape == std::vector<int64_t>{shape.head_num}) return true;
+  if (shape.slopes == Dims{shape.head_num}) return true;
   return Fail(error, "%s: slopes must have the shape [head_num] = [%lld], got %s", kOp,
-              Print(shape.head_num),
-              shape.slopes_shape.empty() ? "none" : ShapeText(shape.slopes_shape).c_str());
+              Print(shape.head_num), ToText(shape.slopes).c_str());
 }
 
 // mask of [head_num, rows, 128]: finished bias of every head.
 bool SetTable(const PrefixEncoderShape &shape, PrefixEncoderTiling *tiling, std::string *error) {
-  const std::vector<int64_t> &mask = shape.mask_shape;
+  const Dims &mask = shape.mask;
   const int64_t longest = LongestKvSeqLen(shape);
   if (shape.mask_type != static_cast<int64_t>(PrefixMaskType::kAlibiCompress)) {
     return Fail(error, "%s: a 3-D mask needs mask_type 3, got %lld", kOp, Print(shape.mask_type));
@@ -51,7 +40,7 @@ bool SetTable(const PrefixEncoderShape &shape, PrefixEncoderTiling *tiling, std:
   if (mask[0] != shape.head_num || mask[1] < longest || mask[2] != kTableColumns) {
     return Fail(error, "%s: a 3-D mask must have the shape [head_num, >= longest kv_seq_len, %d] = "
                 "[%lld, >= %lld, %d], got %s", kOp, kTableColumns, Print(shape.head_num),
-                Print(longest), kTableColumns, ShapeText(mask).c_str());
+                Print(longest), kTableColumns, ToText(mask).c_str());
   }
   tiling->bias_kind = static_cast<int32_t>(BiasKind::kTable);
   tiling->table_rows = static_cast<int32_t>(mask[1]);
@@ -60,11 +49,11 @@ bool SetTable(const PrefixEncoderShape &shape, PrefixEncoderTiling *tiling, std:
 
 bool SetCompressed(const PrefixEncoderShape &shape, BiasKind kind, PrefixEncoderTiling *tiling,
                    std::string *error) {
-  if (shape.mask_shape.size() == 3) return SetTable(shape, tiling, error);
-  if (shape.mask_shape != std::vector<int64_t>{kCompressedSide, kCompressedSide}) {
+  if (shape.mask.size() == 3) return SetTable(shape, tiling, error);
+  if (shape.mask != Dims{kCompressedSide, kCompressedSide}) {
     return Fail(error, "%s: mask_type %lld needs a mask of the shape [%lld, %lld], got %s", kOp,
                 Print(shape.mask_type), Print(kCompressedSide), Print(kCompressedSide),
-                shape.mask_shape.empty() ? "none" : ShapeText(shape.mask_shape).c_str());
+                ToText(shape.mask).c_str());
   }
   tiling->bias_kind = static_cast<int32_t>(kind);
   return CheckSlopes(shape, true, error);
@@ -79,9 +68,9 @@ bool SetMask(const PrefixEncoderShape &shape, PrefixEncoderTiling *tiling, std::
     case PrefixMaskType::kAlibiCompressLeftAlign:
       return SetCompressed(shape, BiasKind::kColumn, tiling, error);
     case PrefixMaskType::kCausal:
-      if (!shape.mask_shape.empty()) {
+      if (!shape.mask.empty()) {
         return Fail(error, "%s: mask_type 9 (causal) takes no mask, got one of the shape %s", kOp,
-                    ShapeText(shape.mask_shape).c_str());
+                    ToText(shape.mask).c_str());
       }
       tiling->bias_kind = static_cast<int32_t>(BiasKind::kNone);
       return CheckSlopes(shape, false, error);
@@ -106,9 +95,9 @@ bool CheckLengths(const PrefixEncoderShape &shape, const KvFormat &kv, std::stri
     if (!CheckBlocks(kOp, "kv_seq_len", b, num_keys, kv, error)) return false;
     num_tokens += shape.seq_len[b];
   }
-  if (num_tokens == shape.num_tokens) return true;
+  if (num_tokens == shape.query[0]) return true;
   return Fail(error, "%s: query must have sum(seq_len)=%lld rows, got %lld", kOp, Print(num_tokens),
-              Print(shape.num_tokens));
+              Print(shape.query[0]));
 }
 
 }  // namespace
@@ -118,13 +107,15 @@ bool ComputePrefixEncoderTiling(const PrefixEncoderShape &shape, const Platform 
                                 std::string *error) {
   *tiling = {};
   AttentionTiling &attention = tiling->attention;
-  if (!SetHeads(kOp, shape.head_num, shape.kv_head_num, shape.head_size, &attention, error) ||
-      !CheckBlockSize(kOp, shape.block_size, error)) {
+  if (!SetHeads(kOp, shape.query, shape.head_num, shape.kv_head_num, &attention, error)) return false;
+  if (shape.key != shape.value) {
+    return Fail(error, "%s: key and value must have the same shape on Ascend, got %s and %s", kOp,
+                ToText(shape.key).c_str(), ToText(shape.value).c_str());
+  }
+  if (!SetPaged(kOp, "key", shape.key, shape.block_tables, shape.batch_size, attention, &tiling->kv,
+                error)) {
     return false;
   }
-  tiling->kv.form = static_cast<int32_t>(KvForm::kPaged);
-  tiling->kv.block_size = static_cast<int32_t>(shape.block_size);
-  tiling->kv.max_blocks = static_cast<int32_t>(shape.max_blocks);
   if (!CheckLengths(shape, tiling->kv, error) || !SetMask(shape, tiling, error)) return false;
   attention.batch_size = static_cast<int32_t>(shape.batch_size);
   attention.qk_scale = shape.qk_scale;

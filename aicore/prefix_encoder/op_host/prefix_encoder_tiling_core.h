@@ -8,8 +8,8 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
+#include "../../common/tiling_check.h"
 #include "../../common/work_partition.h"
 #include "../prefix_problem.h"
 
@@ -23,19 +23,19 @@ enum class PrefixMaskType : int32_t {
   kCausal = 9,
 };
 
-// All that the plan depends on.
+// All that the plan depends on. Shapes as in the operator's README.md.
 struct PrefixEncoderShape {
-  int64_t batch_size = 0;
-  int64_t num_tokens = 0;  // rows of query
+  Dims query;
+  Dims key;
+  Dims value;
+  Dims block_tables;
+  Dims mask;    // empty: no mask
+  Dims slopes;  // empty: no slopes
+  int64_t batch_size = 0;   // entries of seq_len and kv_seq_len
   int64_t head_num = 0;
   int64_t kv_head_num = 0;  // 0: head_num
-  int64_t head_size = 0;
-  int64_t block_size = 0;
-  int64_t max_blocks = 0;  // entries of one row of block_tables
-  int64_t mask_type = 0;   // PrefixMaskType
+  int64_t mask_type = 0;    // PrefixMaskType
   float qk_scale = 1.0f;
-  std::vector<int64_t> mask_shape;   // empty: no mask
-  std::vector<int64_t> slopes_shape; // empty: no slopes
   const int64_t *seq_len = nullptr;     // [batch_size]
   const int64_t *kv_seq_len = nullptr;  // [batch_size]
 };

@@ -129,8 +129,8 @@ extern "C" __global__ __aicore__ void prefix_encoder(GM_ADDR query, GM_ADDR key,
   using namespace mindspore_relay::aicore;  // NOLINT: only names of this kernel
   using T = DTYPE_QUERY;
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
-  REGISTER_TILING_DEFAULT(PrefixEncoderTiling);
-  GET_TILING_DATA_WITH_STRUCT(PrefixEncoderTiling, tiling_data, tiling);
+  REGISTER_TILING_DEFAULT(mindspore_relay::aicore::PrefixEncoderTiling);
+  GET_TILING_DATA_WITH_STRUCT(mindspore_relay::aicore::PrefixEncoderTiling, tiling_data, tiling);
   GM_ADDR user_workspace = AscendC::GetUserWorkspace(workspace);
 
   PrefixWork work;

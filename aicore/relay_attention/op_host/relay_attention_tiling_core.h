@@ -10,29 +10,26 @@
 #include <string>
 #include <vector>
 
+#include "../../common/tiling_check.h"
 #include "../../common/work_partition.h"
 #include "../relay_problem.h"
 
 namespace mindspore_relay::aicore {
 
-// Where the keys of one kind of source are, and how many of them there is room for.
-struct KvShape {
-  KvFormat format = {};
-  std::vector<int64_t> tokens;  // rows of each tensor of a list (KvForm::kList)
-};
-
-// All that the plan depends on.
+// All that the plan depends on. Shapes as in the operator's README.md.
 struct RelayAttentionShape {
-  int64_t batch_size = 0;
-  int64_t num_groups = 0;
+  Dims query;
+  std::vector<Dims> key;
+  std::vector<Dims> value;
+  std::vector<Dims> key_share;    // empty: no groups, or groups in the requests' caches
+  std::vector<Dims> value_share;
+  Dims block_tables;              // empty: key and value are not paged
+  Dims share_block_tables;        // empty: key_share and value_share are not paged
+  int64_t num_groups = 0;         // entries of kv_share_len
   int64_t head_num = 0;
-  int64_t kv_head_num = 0;  // 0: head_num
-  int64_t head_size = 0;
+  int64_t kv_head_num = 0;        // 0: head_num
   int64_t mask_type = 0;
   float qk_scale = 1.0f;
-  bool is_shared_in_cache = false;  // the groups' blocks are in the requests' caches
-  KvShape private_kv;
-  KvShape shared_kv;
   const int64_t *seq_len = nullptr;       // [batch_size]
   const int64_t *kv_seq_len = nullptr;    // [batch_size], shared and private keys together
   const int64_t *kv_share_map = nullptr;  // [batch_size], -1: none

@@ -168,8 +168,8 @@ extern "C" __global__ __aicore__ void relay_attention(
   using namespace mindspore_relay::aicore;  // NOLINT: only names of this kernel
   using T = DTYPE_QUERY;
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
-  REGISTER_TILING_DEFAULT(RelayAttentionTiling);
-  GET_TILING_DATA_WITH_STRUCT(RelayAttentionTiling, tiling_data, tiling);
+  REGISTER_TILING_DEFAULT(mindspore_relay::aicore::RelayAttentionTiling);
+  GET_TILING_DATA_WITH_STRUCT(mindspore_relay::aicore::RelayAttentionTiling, tiling_data, tiling);
   GM_ADDR user_workspace = AscendC::GetUserWorkspace(workspace);
 
   RelayWork work;
