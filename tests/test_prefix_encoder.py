@@ -1,0 +1,217 @@
+# Copyright 2026 The mindspore_relay Authors
+# SPDX-License-Identifier: Apache-2.0
+"""prefix_encoder: every case of cases.py against the float64 oracle, and what must not matter."""
+
+import mindspore as ms
+import numpy as np
+import pytest
+from capi_harness import Operation, run
+from cases import DTYPES, MASKS, PREFIX_CASES, PrefixCase, build, chunks_of
+from modes import assert_same_bits, mode, run_graph, run_pynative, tensors_of
+from numerics import assert_attention_close, expect_case
+from sparse_memory import sparse_array
+
+from mindspore_relay import MaskType, prefix_encoder
+from mindspore_relay.bfloat16 import to_numpy
+
+each_case = pytest.mark.parametrize("case", PREFIX_CASES, ids=lambda case: case.name)
+each_dtype = pytest.mark.parametrize("dtype", DTYPES)
+each_mask = pytest.mark.parametrize(
+    ("mask_type", "is_mask_3d"), [mask[1:] for mask in MASKS], ids=[mask[0] for mask in MASKS]
+)
+# One dtype per case, in turn.
+each_case_in_a_dtype = pytest.mark.parametrize(
+    ("case", "dtype"),
+    [pytest.param(c, DTYPES[i % 3], id=c.name) for i, c in enumerate(PREFIX_CASES)],
+)
+
+# Requests of every kind: with a prefix, without, without rows, with one row.
+MIXED = PrefixCase("mixed", (3, 40, 0, 1, 17), (90, 40, 20, 65, 300))
+
+
+@each_dtype
+@each_case
+def test_accuracy_of_each_isa(isa, case, dtype):
+    output, lse = run(build(case, dtype))
+    assert_attention_close(output, expect_case(case, dtype), case.name, lse)
+
+
+@each_dtype
+@each_case
+def test_accuracy_in_pynative_mode(case, dtype):
+    output, lse = run_pynative(build(case, dtype))
+    assert_attention_close(output, expect_case(case, dtype), case.name, lse)
+
+
+@each_case_in_a_dtype
+def test_graph_mode_gives_the_bits_of_pynative_mode(case, dtype):
+    problem = build(case, dtype)
+    assert_same_bits(run_graph(problem), run_pynative(problem), case.name)
+
+
+@each_case_in_a_dtype
+def test_number_of_threads_does_not_change_a_bit(isa, num_threads, case, dtype):
+    problem = build(case, dtype)
+    num_threads(1)
+    expected = run(problem)
+    for threads in (2, 3, 8):
+        num_threads(threads)
+        assert_same_bits(run(problem), expected, f"{case.name}, {threads} threads")
+
+
+@each_dtype
+@each_mask
+@pytest.mark.parametrize("num_chunks", [2, 3, 7])
+def test_chunked_prefill_gives_the_bits_of_one_pass(isa, num_chunks, mask_type, is_mask_3d, dtype):
+    case = PrefixCase("chunks", (100, 7, 0), (290, 7, 5), mask_type, is_mask_3d)
+    problem = build(case, dtype)
+    output, lse = run(problem)
+    for chunk, rows in chunks_of(problem, num_chunks):
+        chunk_output, chunk_lse = run(chunk)
+        assert_same_bits(chunk_output, output[rows], "output")
+        assert_same_bits(chunk_lse, lse[rows], "lse")
+
+
+@each_dtype
+def test_place_in_the_batch_does_not_change_a_bit(isa, dtype):
+    problem = build(MIXED, dtype)
+    whole = run(problem)
+    for order in ([4, 2, 0, 3, 1], *([b] for b in range(5))):
+        part, rows = _requests(problem, order)
+        output, lse = run(part)
+        assert_same_bits(output, whole[0][rows], f"output of {order}")
+        assert_same_bits(lse, whole[1][rows], f"lse of {order}")
+
+
+def _requests(problem, order):
+    """The problem with the requests of `order` only, and their rows in the whole one."""
+    query, key, value, block_tables, mask, seq_len, kv_seq_len, slopes = problem.args
+    first = np.cumsum(seq_len) - seq_len
+    rows = np.concatenate([np.arange(first[b], first[b] + seq_len[b]) for b in order])
+    lengths = (seq_len[order], kv_seq_len[order])
+    args = (query[rows], key, value, block_tables[order], mask, *lengths, slopes)
+    return problem._replace(args=args), rows
+
+
+@each_mask
+def test_one_row_equals_the_last_row_of_a_full_pass(isa, mask_type, is_mask_3d):
+    problem = build(PrefixCase("full", (100,), (100,), mask_type, is_mask_3d), "bfloat16")
+    output, lse = run(problem)
+    query, key, value, block_tables, mask, _, kv_seq_len, slopes = problem.args
+    one = np.ones(1, np.int32)
+    args = (query[-1:], key, value, block_tables, mask, one, kv_seq_len, slopes)
+    last_output, last_lse = run(problem._replace(args=args))
+    assert_same_bits(last_output, output[-1:], "output")
+    assert_same_bits(last_lse, lse[-1:], "lse")
+
+
+@each_dtype
+def test_layout_of_heads_does_not_change_a_bit(isa, dtype):
+    problem = build(MIXED, dtype)
+    expected = run(problem)
+    query, key, value, *rest = problem.args
+    flat_caches = [cache.reshape(*cache.shape[:2], -1) for cache in (key, value)]
+    query_3d = query.reshape(len(query), MIXED.head_num, -1)
+    for args in ((query, *flat_caches), (query_3d, key, value), (query_3d, *flat_caches)):
+        output, lse = run(problem._replace(args=(*args, *rest)))
+        assert output.shape == args[0].shape
+        assert_same_bits(output.reshape(query.shape), expected[0], "output")
+        assert_same_bits(lse, expected[1], "lse")
+
+
+@each_dtype
+def test_caches_may_be_views_of_one_tensor(isa, dtype):
+    problem = build(MIXED, dtype)
+    query, key, value, *rest = problem.args
+    pair = np.stack([key, value], axis=1)
+    views = problem._replace(args=(query, pair[:, 0], pair[:, 1], *rest))
+    assert not views.args[1].flags.c_contiguous
+    assert_same_bits(run(views), run(problem), "strided")
+
+
+def test_lengths_may_be_uint32_lists_or_numpy_arrays():
+    problem = build(MIXED, "float16")
+    expected = run_pynative(problem)
+    *first, seq_len, kv_seq_len, slopes = problem.args
+    unsigned = (*first, seq_len.astype(np.uint32), kv_seq_len.astype(np.uint32), slopes)
+    unsigned = problem._replace(args=unsigned)
+    assert_same_bits(run(unsigned), expected, "C interface")
+    assert_same_bits(run_pynative(unsigned), expected, "PyNative")
+    assert_same_bits(run_graph(unsigned), expected, "graph")
+    args, kwargs = tensors_of(problem)
+    for convert in (np.ndarray.tolist, lambda array: array.astype(np.int64)):
+        lengths = map(convert, (seq_len, kv_seq_len))
+        results = prefix_encoder(*args[:5], *lengths, None, **kwargs, return_lse=True)
+        assert_same_bits(tuple(map(to_numpy, results)), expected, str(convert))
+
+
+def test_lse_is_optional_and_does_not_change_the_output():
+    problem = build(MIXED, "float16")
+    output, _ = run(problem)
+    assert_same_bits(run(problem, return_lse=False)[0], output, "C interface")
+    args, kwargs = tensors_of(problem)
+    result = prefix_encoder(*args, **kwargs)
+    assert isinstance(result, ms.Tensor)
+    assert_same_bits(to_numpy(result), output, "PyNative")
+
+
+def test_an_operation_can_be_planned_and_run_again():
+    names = ("rows_172_keys_300", "one_row", "no_rows_at_all", "alibi_128_edges", "block_64")
+    problems = [build(case, "bfloat16") for case in PREFIX_CASES if case.name in names]
+    assert len(problems) == len(names)
+    with Operation() as operation:
+        for _ in range(2):
+            for problem in problems:
+                assert_same_bits(operation.run(problem), run(problem), str(problem.kwargs))
+
+
+def test_mask_type_may_be_given_as_the_number_of_the_documents():
+    case = PrefixCase("number", (5, 1), (5, 40), MaskType.ALIBI_COMPRESS_SQRT)
+    problem = build(case, "float16")
+    as_int = problem._replace(kwargs={**problem.kwargs, "mask_type": 4})
+    assert_same_bits(run_pynative(as_int), run_pynative(problem), "4")
+
+
+@each_dtype
+def test_nan_in_a_visible_value_stays_in_its_column(isa, dtype):
+    case = PrefixCase("nan", (3,), (40,), head_num=2, kv_head_num=1, block_size=16)
+    problem = build(case, dtype)
+    sound_output, sound_lse = run(problem)
+    nan = {"float32": np.nan, "float16": np.nan, "bfloat16": 0x7FC0}[dtype]
+    value, block_tables = problem.args[2:4]
+    value[block_tables[0, 0], 5, 0, 3] = nan  # key 5 is seen by every row
+    output, lse = run(problem)
+    is_nan = (output & 0x7FFF) > 0x7F80 if dtype == "bfloat16" else np.isnan(output)
+    expected = np.zeros((3, 2, 16), bool)
+    expected[:, :, 3] = True
+    np.testing.assert_array_equal(is_nan.reshape(expected.shape), expected)
+    assert_same_bits(lse, sound_lse, "lse")
+    others = ~expected.reshape(output.shape)
+    assert_same_bits(output[others], sound_output[others], "other columns")
+
+
+@pytest.mark.parametrize("num_elements", [2**31, 2**32], ids=["2^31", "2^32"])
+def test_cache_with_more_elements_than_32_bits_count(num_elements):
+    case = PrefixCase("large", (20, 3), (20, 90), head_size=64)
+    small = build(case, "bfloat16")
+    expected = run(small)
+    query, key, value, block_tables, *rest = small.args
+    num_blocks = num_elements // key[0].size + len(key) + 1
+    first_block = num_blocks - len(key)
+    caches = []
+    for cache in (key, value):
+        caches.append(sparse_array((num_blocks, *cache.shape[1:]), cache.dtype))
+        caches[-1][first_block:] = cache
+    tables = np.where(block_tables >= 0, block_tables + first_block, -1).astype(np.int32)
+    large = small._replace(args=(query, *caches, tables, *rest))
+    assert_same_bits(run(large), expected, "C interface")
+    with mode("pynative"):
+        # Parameters of this size as float16: a bfloat16 tensor made from NumPy is a view, which
+        # MindSpore copies.
+        half = build(case, "float16")
+        expected = run(half)
+        for which in (0, 1):
+            caches[which] = caches[which].view(np.float16)
+            caches[which][first_block:] = half.args[1 + which]
+        large = half._replace(args=(half.args[0], *caches, tables, *half.args[4:]))
+        assert_same_bits(run_pynative(large), expected, "PyNative")
