@@ -237,3 +237,20 @@ def run(problem, **options):
     """`Operation.run` with an operation of its own."""
     with Operation() as operation:
         return operation.run(problem, **options)
+
+
+def reshape_and_cache(key, value, key_cache, value_cache, slot_mapping):
+    """MsRelayReshapeAndCache: changes the caches, which may have any strides, in place."""
+    arrays = (key, value, key_cache, value_cache, slot_mapping)
+    check(_library.library().MsRelayReshapeAndCache(*map(tensor, arrays), None))
+
+
+def merge_attention_states(out_a, lse_a, out_b, lse_b):
+    """MsRelayMergeAttentionStates. Returns out and lse."""
+    out = GuardedArray(out_a.shape, out_a.dtype)
+    lse = GuardedArray(lse_a.shape, lse_a.dtype)
+    arrays = (out_a, lse_a, out_b, lse_b, out.array, lse.array)
+    check(_library.library().MsRelayMergeAttentionStates(*map(tensor, arrays), None))
+    out.assert_guards_intact("out")
+    lse.assert_guards_intact("lse")
+    return out.array.copy(), lse.array.copy()
