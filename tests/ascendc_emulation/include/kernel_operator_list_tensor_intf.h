@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Reader of a dynamic input: one GM block that lists the tensors of the input. Layout, in 64-bit
-// words: [0] byte offset of the pointers; then for each tensor one word (dimensions in the low half,
-// its index in the high half; the first tensor may carry the number of tensors there) followed by
-// its shape; then the pointers. ascendc_emulation/device.h builds such a block.
+// words: [0] byte offset of the pointers; then for each tensor one word (dimensions in the low
+// half, its index in the high half; the first tensor may carry the number of tensors there)
+// followed by its shape; then the pointers. ascendc_emulation/device.h builds such a block.
 #ifndef KERNEL_OPERATOR_LIST_TENSOR_INTF_H_
 #define KERNEL_OPERATOR_LIST_TENSOR_INTF_H_
 

@@ -14,8 +14,8 @@ namespace ascendc_emulation {
 // Fails unless the instruction's data type fits the atomic mode that is switched on.
 void CheckAtomic(Instruction *instruction, DType dtype);
 
-// target <- target (op) source, or a plain copy when no atomic mode is on. num_bytes is a multiple of
-// the element size.
+// target <- target (op) source, or a plain copy when no atomic mode is on. num_bytes is a multiple
+// of the element size.
 void StoreToGm(const SpecialRegisters &registers, DType dtype, uint8_t *target,
                const uint8_t *source, uint64_t num_bytes);
 

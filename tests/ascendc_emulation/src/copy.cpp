@@ -3,8 +3,8 @@
 
 // DataCopy, DataCopyPad and the ND2NZ copy.
 //
-// Moves carry the set/unset state of what they move: an unset byte of GM or UB arrives unset and is an
-// error only when something computes with it, or when it reaches an output.
+// Moves carry the set/unset state of what they move: an unset byte of GM or UB arrives unset and is
+// an error only when something computes with it, or when it reaches an output.
 
 #include <cstring>
 
@@ -32,8 +32,10 @@ void CheckBlocks(Instruction *instruction, const BlockCopy &copy, DType dtype, b
                       static_cast<long long>(kMaxBlockCount));
   }
   if (!is_padded && copy.block_bytes % kBlockBytes != 0) {
-    instruction->Fail("length", "moves blocks of %lld bytes; DataCopy moves multiples of 32 "
-                      "(DataCopyPad moves any length)", static_cast<long long>(copy.block_bytes));
+    instruction->Fail("length",
+                      "moves blocks of %lld bytes; DataCopy moves multiples of 32 "
+                      "(DataCopyPad moves any length)",
+                      static_cast<long long>(copy.block_bytes));
   }
   if (is_padded && copy.block_bytes > kMaxPaddedBlockBytes) {
     instruction->Fail("parameter range", "blockLen %lld, the limit is %lld bytes",
@@ -48,7 +50,7 @@ void CheckBlocks(Instruction *instruction, const BlockCopy &copy, DType dtype, b
 
 void CheckGmAddress(Instruction *instruction, const GmRef &ref) {
   if (reinterpret_cast<uintptr_t>(ref.address) % DTypeBytes(ref.dtype) == 0) return;
-  instruction->Fail("alignment", "GM address %p is not aligned to %s", 
+  instruction->Fail("alignment", "GM address %p is not aligned to %s",
                     static_cast<const void *>(ref.address), DTypeName(ref.dtype));
 }
 
@@ -84,11 +86,14 @@ PaddedBlock LayOut(Instruction *instruction, const BlockCopy &copy, DType dtype,
   const int64_t left = padding->left_elements * element;
   const int64_t right = padding->right_elements * element;
   if (left > kBlockBytes || right > kBlockBytes) {
-    instruction->Fail("parameter range", "padding of %lld and %lld bytes, the limit is 32 on each "
-                      "side", static_cast<long long>(left), static_cast<long long>(right));
+    instruction->Fail("parameter range",
+                      "padding of %lld and %lld bytes, the limit is 32 on each "
+                      "side",
+                      static_cast<long long>(left), static_cast<long long>(right));
   }
   if (!padding->has_value && (left != 0 || right != 0)) {
-    instruction->Fail("unset data", "leftPadding or rightPadding without isPad fills UB with "
+    instruction->Fail("unset data",
+                      "leftPadding or rightPadding without isPad fills UB with "
                       "unspecified values");
   }
   const int64_t total = RoundUp(left + copy.block_bytes + right, kBlockBytes);
@@ -119,13 +124,11 @@ void CopyGmToLocal(const char *name, const LocalRef &target, const GmRef &source
   }
   CheckBlocks(&instruction, requested, target.dtype, padding != nullptr);
   CheckGmAddress(&instruction, source);
-  const PaddedBlock requested_layout =
-      LayOut(&instruction, requested, target.dtype, padding);
+  const PaddedBlock requested_layout = LayOut(&instruction, requested, target.dtype, padding);
   const bool has_padding_bytes = requested_layout.total_bytes != requested.block_bytes;
   const BlockCopy copy = has_padding_bytes ? requested : Merge(requested);
-  const PaddedBlock layout = has_padding_bytes
-                                 ? requested_layout
-                                 : PaddedBlock{0, copy.block_bytes, copy.block_bytes};
+  const PaddedBlock layout =
+      has_padding_bytes ? requested_layout : PaddedBlock{0, copy.block_bytes, copy.block_bytes};
   if (copy.block_bytes == 0) return;
 
   std::vector<Instruction::GmRange> ranges;
@@ -145,12 +148,12 @@ void CopyGmToLocal(const char *name, const LocalRef &target, const GmRef &source
 
   LocalMemory &memory = instruction.core().memory(target.memory);
   for (int64_t block = 0; block < copy.block_count; ++block) {
-    const auto begin = static_cast<uint32_t>(
-        target.begin + block * (layout.total_bytes + copy.target_gap_bytes));
+    const auto begin =
+        static_cast<uint32_t>(target.begin + block * (layout.total_bytes + copy.target_gap_bytes));
     memory.MarkUnset(begin + static_cast<uint32_t>(layout.set_bytes),
                      begin + static_cast<uint32_t>(layout.total_bytes));
-    CarryUnset(ranges[static_cast<size_t>(block)], static_cast<uint64_t>(copy.block_bytes),
-               &memory, begin + static_cast<uint32_t>(layout.left_bytes));
+    CarryUnset(ranges[static_cast<size_t>(block)], static_cast<uint64_t>(copy.block_bytes), &memory,
+               begin + static_cast<uint32_t>(layout.left_bytes));
   }
 }
 
@@ -269,7 +272,8 @@ class UnitSet {
 }  // namespace
 
 // Element (row, column) of matrix i goes to byte
-//   i * target_matrix_stride * element + (column / c0 * column_block_stride + row * row_stride) * 32
+//   i * target_matrix_stride * element + (column / c0 * column_block_stride + row * row_stride) *
+//   32
 //   + column % c0 * element,  c0 = 32 / element
 // and the last column block is filled up with zeros. Rows up to the next 16 are left as they are.
 void CopyNdToNz(const LocalRef &target, const GmRef &source, const NdToNz &copy) {
@@ -308,15 +312,17 @@ void CopyNdToNz(const LocalRef &target, const GmRef &source, const NdToNz &copy)
       }
     }
     for (int64_t row = 0; row < copy.num_rows; ++row) {
-      const uint8_t *from = source.address + (matrix * copy.source_matrix_stride +
-                                              row * copy.source_row_stride) * element;
+      const uint8_t *from =
+          source.address +
+          (matrix * copy.source_matrix_stride + row * copy.source_row_stride) * element;
       const Instruction::GmRange range =
           instruction.ReadGm(from, static_cast<uint64_t>(row_bytes), false);
       const int64_t to = matrix_base + row * copy.target_row_stride * kBlockBytes;
       for (int64_t block = 0; block < num_blocks; ++block) {
         const int64_t at = to + block * copy.target_column_block_stride * kBlockBytes;
         if (!units.Insert(static_cast<uint32_t>((target.begin + at) / kBlockBytes))) {
-          instruction.Fail("stride", "two elements of the matrix go to L1 byte %lld: dstNzC0Stride "
+          instruction.Fail("stride",
+                           "two elements of the matrix go to L1 byte %lld: dstNzC0Stride "
                            "and dstNzNStride count 32-byte units",
                            static_cast<long long>(target.begin + at));
         }

@@ -18,8 +18,8 @@ const char *MemoryName(Memory memory) {
 }
 
 const char *DTypeName(DType dtype) {
-  static constexpr const char *kNames[] = {"int8_t",  "uint8_t",  "int16_t", "uint16_t",
-                                           "int32_t", "uint32_t", "int64_t", "uint64_t",
+  static constexpr const char *kNames[] = {"int8_t",  "uint8_t",    "int16_t", "uint16_t",
+                                           "int32_t", "uint32_t",   "int64_t", "uint64_t",
                                            "half",    "bfloat16_t", "float"};
   return kNames[static_cast<size_t>(dtype)];
 }
@@ -31,10 +31,7 @@ uint32_t DTypeBytes(DType dtype) {
 
 Core::Core(int core_index, int ai_core_index, int sub_block_index, bool is_cube_core,
            const DeviceConfig &config)
-    : index(core_index),
-      ai_core(ai_core_index),
-      sub_block(sub_block_index),
-      is_cube(is_cube_core) {
+    : index(core_index), ai_core(ai_core_index), sub_block(sub_block_index), is_cube(is_cube_core) {
   counters.is_cube = is_cube;
   counters.ai_core = ai_core;
   if (is_cube) {
@@ -49,8 +46,8 @@ Core::Core(int core_index, int ai_core_index, int sub_block_index, bool is_cube_
 
 std::string Core::Name() const {
   if (is_cube) return "AIC " + std::to_string(ai_core);
-  return "AIV " + std::to_string(ai_core * 2 + sub_block) + " (AI core " +
-         std::to_string(ai_core) + ", vector " + std::to_string(sub_block) + ")";
+  return "AIV " + std::to_string(ai_core * 2 + sub_block) + " (AI core " + std::to_string(ai_core) +
+         ", vector " + std::to_string(sub_block) + ")";
 }
 
 bool Core::HasPipe(Pipe pipe) const {

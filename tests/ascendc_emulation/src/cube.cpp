@@ -22,8 +22,8 @@ namespace {
 
 constexpr int64_t kFractalSide = 16;
 constexpr int64_t kFractalBytes = 512;
-constexpr int64_t kFractalRowBytes = 32;   // a row of a 16-bit fractal
-constexpr int64_t kResultRowBytes = 64;    // a row of a float fractal in L0C
+constexpr int64_t kFractalRowBytes = 32;  // a row of a 16-bit fractal
+constexpr int64_t kResultRowBytes = 64;   // a row of a float fractal in L0C
 constexpr int64_t kL0Alignment = 512;
 constexpr int64_t kMmadResultAlignment = 1024;
 constexpr int64_t kFixpipeAlignment = 64;
@@ -164,8 +164,7 @@ void CheckMmad(Instruction *instruction, const LocalRef &target, const LocalRef 
   if (left.memory != Memory::kL0a || right.memory != Memory::kL0b ||
       target.memory != Memory::kL0c) {
     instruction->Fail("wrong memory", "multiplies %s by %s into %s; it is L0A by L0B into L0C",
-                      MemoryName(left.memory), MemoryName(right.memory),
-                      MemoryName(target.memory));
+                      MemoryName(left.memory), MemoryName(right.memory), MemoryName(target.memory));
   }
   const bool is_supported = left.dtype == right.dtype && target.dtype == DType::kFloat &&
                             (left.dtype == DType::kHalf || left.dtype == DType::kBFloat16);
@@ -182,7 +181,8 @@ void CheckMmad(Instruction *instruction, const LocalRef &target, const LocalRef 
                       static_cast<long long>(side), static_cast<long long>(kMaxMatrixSide));
   }
   if (multiply.m == 1) {
-    instruction->Fail("GEMV layout", "m == 1 makes the cube unit read L0A as one contiguous row "
+    instruction->Fail("GEMV layout",
+                      "m == 1 makes the cube unit read L0A as one contiguous row "
                       "of k elements; pad m to 16 for the matrix layout");
   }
 }
@@ -211,7 +211,8 @@ std::vector<float> UnpackLeft(const uint8_t *data, const MmadShape &shape, Conve
   for (int64_t row = 0; row < shape.m; ++row) {
     for (int64_t block = 0; block < shape.k_fractals; ++block) {
       const int64_t fractal = row / kFractalSide * shape.k_fractals + block;
-      const uint8_t *source = data + fractal * kFractalBytes + row % kFractalSide * kFractalRowBytes;
+      const uint8_t *source =
+          data + fractal * kFractalBytes + row % kFractalSide * kFractalRowBytes;
       const int64_t used = std::min(kFractalSide, shape.k - block * kFractalSide);
       uint16_t elements[kFractalSide];
       std::memcpy(elements, source, sizeof(elements));
@@ -300,10 +301,10 @@ void MultiplyMatrices(const LocalRef &target, const LocalRef &left, const LocalR
   if (!multiply.clear_target && !l0c.IsSet(target.begin, target_end)) {
     unset_sums = FindUnsetElements(l0c, target.begin, target_end);
   }
-  const std::vector<bool> unset_rows = FindUnsetRows(
-      core.memory(Memory::kL0a), left.begin, shape.m, shape.k, shape.k_fractals, 1);
-  const std::vector<bool> unset_columns = FindUnsetRows(
-      core.memory(Memory::kL0b), right.begin, shape.n, shape.k, 1, shape.n_fractals);
+  const std::vector<bool> unset_rows =
+      FindUnsetRows(core.memory(Memory::kL0a), left.begin, shape.m, shape.k, shape.k_fractals, 1);
+  const std::vector<bool> unset_columns =
+      FindUnsetRows(core.memory(Memory::kL0b), right.begin, shape.n, shape.k, 1, shape.n_fractals);
 
   const Convert convert = left.dtype == DType::kHalf ? HalfToFloat : BFloat16ToFloat;
   const std::vector<float> a = UnpackLeft(instruction.LocalData(left), shape, convert);
@@ -327,8 +328,8 @@ void MultiplyMatrices(const LocalRef &target, const LocalRef &left, const LocalR
   }
   for (const uint32_t at : unset_sums) l0c.MarkUnset(at, at + 4);
   core.counters.useful_macs += static_cast<uint64_t>(shape.m * shape.n * shape.k);
-  core.counters.padded_macs += static_cast<uint64_t>(
-      shape.m_fractals * shape.n_fractals * shape.k_fractals * 16 * 16 * 16);
+  core.counters.padded_macs +=
+      static_cast<uint64_t>(shape.m_fractals * shape.n_fractals * shape.k_fractals * 16 * 16 * 16);
 }
 
 namespace {
@@ -340,7 +341,8 @@ void CheckStore(Instruction *instruction, const GmRef &target, const LocalRef &s
     instruction->Fail("wrong memory", "Fixpipe reads L0C, not %s", MemoryName(source.memory));
   }
   if (store.has_unsupported_option || store.conversion == MatrixConversion::kUnsupported) {
-    instruction->Fail("not emulated", "unitFlag, channel split, scaling or a layout other than "
+    instruction->Fail("not emulated",
+                      "unitFlag, channel split, scaling or a layout other than "
                       "row major");
   }
   const DType expected = store.conversion == MatrixConversion::kToHalf       ? DType::kHalf
@@ -361,14 +363,17 @@ void CheckStore(Instruction *instruction, const GmRef &target, const LocalRef &s
                       static_cast<long long>(kMaxFixpipeRows));
   }
   if (store.num_columns > kFractalSide && store.source_stride < store.num_rows) {
-    instruction->Fail("stride", "srcStride %lld is less than mSize %lld: it counts 16-element rows "
+    instruction->Fail("stride",
+                      "srcStride %lld is less than mSize %lld: it counts 16-element rows "
                       "of L0C between two column blocks",
                       static_cast<long long>(store.source_stride),
                       static_cast<long long>(store.num_rows));
   }
   if (store.num_rows > 1 && store.target_stride < store.num_columns) {
-    instruction->Fail("stride", "dstStride %lld is less than nSize %lld: rows of the result "
-                      "overlap", static_cast<long long>(store.target_stride),
+    instruction->Fail("stride",
+                      "dstStride %lld is less than nSize %lld: rows of the result "
+                      "overlap",
+                      static_cast<long long>(store.target_stride),
                       static_cast<long long>(store.num_columns));
   }
 }
@@ -416,21 +421,23 @@ void CarryUnsetMatrix(Instruction *instruction, const GmRef &target, const Local
   LocalMemory &l0c = instruction->core().memory(Memory::kL0c);
   for (int64_t row = 0; row < store.num_rows; ++row) {
     for (int64_t column = 0; column < store.num_columns; column += kFractalSide) {
-      const auto from = static_cast<uint32_t>(
-          source.begin + source_base +
-          (column / kFractalSide * store.source_stride + row) * kResultRowBytes);
+      const auto from = static_cast<uint32_t>(source.begin + source_base +
+                                              (column / kFractalSide * store.source_stride + row) *
+                                                  kResultRowBytes);
       if (l0c.IsSet(from, from + kResultRowBytes)) continue;
       for (int64_t i = 0; i < kFractalSide; ++i) {
         const uint32_t at = from + static_cast<uint32_t>(i) * 4;
         if (l0c.IsSet(at, at + 4)) continue;
-        uint8_t *to = target.address +
-                      (target_base + row * store.target_stride + column + i) * element;
+        uint8_t *to =
+            target.address + (target_base + row * store.target_stride + column + i) * element;
         GmBuffer *buffer = Engine::Current().gm().Find(to, static_cast<uint64_t>(element));
         const bool is_atomic = instruction->core().registers.atomic_mode != AtomicMode::kNone;
         if (buffer->role() != GmBuffer::Role::kWorkspace || is_atomic) {
-          instruction->Fail("unset data", "writes row %lld, column %lld of the result to '%s'; it "
-                            "was computed from unset data", static_cast<long long>(row),
-                            static_cast<long long>(column + i), buffer->name().c_str());
+          instruction->Fail("unset data",
+                            "writes row %lld, column %lld of the result to '%s'; it "
+                            "was computed from unset data",
+                            static_cast<long long>(row), static_cast<long long>(column + i),
+                            buffer->name().c_str());
         }
         const auto begin = static_cast<uint64_t>(to - buffer->begin());
         buffer->MarkUnset(begin, begin + static_cast<uint64_t>(element));
@@ -447,9 +454,11 @@ void StoreMatrixToGm(const GmRef &target, const LocalRef &source, const MatrixSt
   CheckAtomic(&instruction, target.dtype);
   if (store.num_rows == 0 || store.num_columns == 0) return;
   for (int64_t matrix = 0; matrix < store.num_matrices; ++matrix) {
-    const int64_t source_base = matrix * store.source_matrix_stride * kFractalSide * kResultRowBytes;
+    const int64_t source_base =
+        matrix * store.source_matrix_stride * kFractalSide * kResultRowBytes;
     for (int64_t column = 0; column < store.num_columns; column += kFractalSide) {
-      const int64_t from = source_base + column / kFractalSide * store.source_stride * kResultRowBytes;
+      const int64_t from =
+          source_base + column / kFractalSide * store.source_stride * kResultRowBytes;
       instruction.ReadLocal(source, static_cast<uint64_t>(from),
                             static_cast<uint64_t>(store.num_rows * kResultRowBytes), false);
     }

@@ -64,8 +64,8 @@ LowerBound Counters::ComputeLowerBound(const DeviceRates &rates) const {
     busiest_repeats = std::max(busiest_repeats, core.vector_repeats);
   }
   bound.hbm_us = static_cast<double>(distinct_bytes) / rates.hbm_bytes_per_second * kMicroseconds;
-  bound.gm_us = static_cast<double>(GmReadBytes() + GmWrittenBytes()) /
-                rates.hbm_bytes_per_second * kMicroseconds;
+  bound.gm_us = static_cast<double>(GmReadBytes() + GmWrittenBytes()) / rates.hbm_bytes_per_second *
+                kMicroseconds;
   bound.cube_us =
       2.0 * static_cast<double>(busiest_macs) / rates.cube_flops_per_core * kMicroseconds;
   bound.vector_us =
@@ -75,8 +75,8 @@ LowerBound Counters::ComputeLowerBound(const DeviceRates &rates) const {
 }
 
 std::string Counters::ToString() const {
-  std::string text = Format("%-24s %14s %14s %14s\n", "GM buffer", "read bytes", "written bytes",
-                            "touched bytes");
+  std::string text =
+      Format("%-24s %14s %14s %14s\n", "GM buffer", "read bytes", "written bytes", "touched bytes");
   for (const auto &[name, traffic] : buffers) {
     text += Format("%-24s %14llu %14llu %14llu\n", name.c_str(),
                    static_cast<unsigned long long>(traffic.TotalRead()),
@@ -99,9 +99,10 @@ std::string Counters::ToString() const {
   text += Format("\npadded MACs %llu, vector elements %llu\n",
                  static_cast<unsigned long long>(PaddedMacs()),
                  static_cast<unsigned long long>(VectorElements()));
-  text += Format("lower bound %.2f us (HBM %.2f, cube %.2f, vector %.2f; all GM traffic at HBM rate "
-                 "%.2f)\n", bound.bound_us, bound.hbm_us, bound.cube_us, bound.vector_us,
-                 bound.gm_us);
+  text += Format(
+      "lower bound %.2f us (HBM %.2f, cube %.2f, vector %.2f; all GM traffic at HBM rate "
+      "%.2f)\n",
+      bound.bound_us, bound.hbm_us, bound.cube_us, bound.vector_us, bound.gm_us);
   return text;
 }
 

@@ -68,9 +68,9 @@ void Engine::Fail(const char *rule, const std::string &detail) {
   if (current_core != nullptr) {
     const Core &core = *current_core;
     const uint32_t time = current_core->pipe(core.current_pipe).time;
-    SetComplaint(rule, Format("%s, pipe %s, %s #%u: %s: %s", core.Name().c_str(),
-                              PipeName(core.current_pipe), core.current_name, time, rule,
-                              detail.c_str()));
+    SetComplaint(
+        rule, Format("%s, pipe %s, %s #%u: %s: %s", core.Name().c_str(),
+                     PipeName(core.current_pipe), core.current_name, time, rule, detail.c_str()));
   } else {
     SetComplaint(rule, std::string(rule) + ": " + detail);
   }
@@ -192,9 +192,9 @@ void Engine::CheckCoreEnd(Core *core) {
     for (size_t target = 0; target < kNumPipes; ++target) {
       for (int id = 0; id < kNumEventIds; ++id) {
         if (!core->event(static_cast<Pipe>(source), static_cast<Pipe>(target), id).is_set) continue;
-        Fail("event left set", Format("event %s_%s id %d was set and never waited for",
-                                      PipeName(static_cast<Pipe>(source)),
-                                      PipeName(static_cast<Pipe>(target)), id));
+        Fail("event left set",
+             Format("event %s_%s id %d was set and never waited for",
+                    PipeName(static_cast<Pipe>(source)), PipeName(static_cast<Pipe>(target)), id));
       }
     }
   }
@@ -202,7 +202,8 @@ void Engine::CheckCoreEnd(Core *core) {
     Fail("register left set", "atomic writes are still on: SetAtomicNone is missing");
   }
   if (!core->dirty_lines.empty()) {
-    Fail("scalar cache", "a scalar write to GM is still in the cache: DataCacheCleanAndInvalid is "
+    Fail("scalar cache",
+         "a scalar write to GM is still in the cache: DataCacheCleanAndInvalid is "
          "missing");
   }
   if (core->registers.is_counter_mode) {
@@ -232,7 +233,8 @@ void Engine::CheckLaunchEnd() {
     if (is_partial) {
       SetComplaint("flag left set",
                    Format("flag left set: cross-core flag %zu was set by some cores of a group and "
-                          "not by the others", flag));
+                          "not by the others",
+                          flag));
       return;
     }
   }
@@ -269,7 +271,8 @@ void Engine::Arrive(FlagGroup *group, size_t member, size_t num_members, int fla
   group->arrived[member].push_back(published);
   if (group->arrived[member].size() > kMaxFlagCount) {
     Fail("flag counter", Format("cross-core flag %d was set %zu times while its partners did not "
-                                "set it", flag_id, group->arrived[member].size()));
+                                "set it",
+                                flag_id, group->arrived[member].size()));
   }
   const bool is_complete =
       std::all_of(group->arrived.begin(), group->arrived.end(),

@@ -102,9 +102,8 @@ bool GmBuffer::WasWritten(uint64_t begin, uint64_t end) {
   return false;
 }
 
-bool GmBuffer::FindConflict(uint64_t begin, uint64_t end, GmAccess access,
-                            const Accessor &accessor, AccessRecord *conflict,
-                            uint64_t *conflict_begin) {
+bool GmBuffer::FindConflict(uint64_t begin, uint64_t end, GmAccess access, const Accessor &accessor,
+                            AccessRecord *conflict, uint64_t *conflict_begin) {
   if (!IsTracked() || begin >= end) return false;
   for (uint64_t granule = begin / kGranuleBytes; granule <= (end - 1) / kGranuleBytes; ++granule) {
     const uint32_t mask = MaskInGranule(granule, begin, end);
@@ -136,8 +135,8 @@ void GmBuffer::AddRecord(Granule *granule, const AccessRecord &added) {
   for (uint32_t i = 0; i < granule->num_records; ++i) {
     const AccessRecord record = at(i);
     const bool is_covered = (record.mask & ~added.mask) == 0;
-    const bool is_same_source = record.core == added.core && record.pipe == added.pipe &&
-                                record.access == added.access;
+    const bool is_same_source =
+        record.core == added.core && record.pipe == added.pipe && record.access == added.access;
     if (is_covered && (added.access == GmAccess::kWrite || is_same_source)) continue;
     at(kept++) = record;
   }
@@ -170,7 +169,8 @@ void GmBuffer::CountTraffic(uint64_t begin, uint64_t end, bool is_write, Pipe pi
     const uint64_t bit = uint64_t{1} << (granule % 64);
     if ((word & bit) != 0) continue;
     word |= bit;
-    traffic_.touched_bytes += std::min<uint64_t>(kGranuleBytes, num_bytes_ - granule * kGranuleBytes);
+    traffic_.touched_bytes +=
+        std::min<uint64_t>(kGranuleBytes, num_bytes_ - granule * kGranuleBytes);
   }
 }
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // GM as the kernels may see it: registered buffers, which of their bytes are set, and the accesses
-// that later ones must be ordered after. Buffers may be far larger than what a launch touches: state
-// is made in chunks, on first touch.
+// that later ones must be ordered after. Buffers may be far larger than what a launch touches:
+// state is made in chunks, on first touch.
 #ifndef ASCENDC_EMULATION_SRC_GLOBAL_MEMORY_H_
 #define ASCENDC_EMULATION_SRC_GLOBAL_MEMORY_H_
 

@@ -61,8 +61,8 @@ void Instruction::CheckLocalOrder(const LocalRef &ref, uint32_t begin, uint32_t 
   const bool is_same_pipe = conflict.pipe == pipe_;
   Fail(is_same_pipe ? "missing barrier" : "unordered access",
        "%s %s bytes [%u, %u), which %s %s near byte %u; %s", is_write ? "writes" : "reads",
-       MemoryName(ref.memory), begin, end, other.c_str(),
-       conflict.was_write ? "writes" : "reads", conflict.begin,
+       MemoryName(ref.memory), begin, end, other.c_str(), conflict.was_write ? "writes" : "reads",
+       conflict.begin,
        is_same_pipe ? "no PipeBarrier of this pipe stands between them"
                     : "no flag or barrier orders the two pipes");
 }
@@ -82,8 +82,10 @@ void Instruction::ReadLocal(const LocalRef &ref, uint64_t offset, uint64_t num_b
   if (needs_set) {
     const uint32_t unset = core_.memory(ref.memory).FindUnset(begin, end);
     if (unset != end) {
-      Fail("unset data", "computes with %s byte %u, which was never written (operand range "
-           "[%u, %u))", MemoryName(ref.memory), unset, begin, end);
+      Fail("unset data",
+           "computes with %s byte %u, which was never written (operand range "
+           "[%u, %u))",
+           MemoryName(ref.memory), unset, begin, end);
     }
   }
   AddLocal(ref, begin, end, false);
@@ -112,11 +114,13 @@ Instruction::GmRange Instruction::FindGm(const void *address, uint64_t num_bytes
       Fail("out of range", "%s %llu bytes of GM at %p, where no buffer is registered", verb,
            static_cast<unsigned long long>(num_bytes), address);
     }
-    const auto offset = static_cast<long long>(static_cast<const uint8_t *>(address) -
-                                               nearest->begin());
-    Fail("out of range", "%s %llu bytes of GM at byte %lld after the begin of '%s', which has "
-         "%llu bytes", verb, static_cast<unsigned long long>(num_bytes), offset,
-         nearest->name().c_str(), static_cast<unsigned long long>(nearest->num_bytes()));
+    const auto offset =
+        static_cast<long long>(static_cast<const uint8_t *>(address) - nearest->begin());
+    Fail("out of range",
+         "%s %llu bytes of GM at byte %lld after the begin of '%s', which has "
+         "%llu bytes",
+         verb, static_cast<unsigned long long>(num_bytes), offset, nearest->name().c_str(),
+         static_cast<unsigned long long>(nearest->num_bytes()));
   }
   return {buffer, static_cast<uint64_t>(static_cast<const uint8_t *>(address) - buffer->begin())};
 }
@@ -129,7 +133,8 @@ void Instruction::CheckGmOrder(const GmRange &range, uint64_t num_bytes, GmAcces
     return;
   }
   Core *other = engine_.core(conflict.core);
-  Fail("unordered access", "%s GM '%s' bytes [%llu, %llu), which %s, %s %s near byte %llu; no "
+  Fail("unordered access",
+       "%s GM '%s' bytes [%llu, %llu), which %s, %s %s near byte %llu; no "
        "flag or barrier orders the two",
        access == GmAccess::kRead ? "reads" : "writes", range.buffer->name().c_str(),
        static_cast<unsigned long long>(range.begin),
@@ -139,8 +144,7 @@ void Instruction::CheckGmOrder(const GmRange &range, uint64_t num_bytes, GmAcces
        static_cast<unsigned long long>(conflict_begin));
 }
 
-Instruction::GmRange Instruction::ReadGm(const void *address, uint64_t num_bytes,
-                                         bool needs_set) {
+Instruction::GmRange Instruction::ReadGm(const void *address, uint64_t num_bytes, bool needs_set) {
   if (num_bytes == 0) return {};
   const GmRange range = FindGm(address, num_bytes, "reads");
   const uint64_t end = range.begin + num_bytes;

@@ -53,8 +53,8 @@ class LocalMemory {
   };
   static void RecordEdge(Track *track, uint32_t granule, uint32_t mask, uint32_t time,
                          uint32_t everybody_knows);
-  bool FindInTrack(const Track &track, uint32_t begin, uint32_t end, uint32_t known,
-                   uint32_t *time, uint32_t *granule) const;
+  bool FindInTrack(const Track &track, uint32_t begin, uint32_t end, uint32_t known, uint32_t *time,
+                   uint32_t *granule) const;
 
   std::vector<uint8_t> bytes_;
   std::vector<uint32_t> set_masks_;

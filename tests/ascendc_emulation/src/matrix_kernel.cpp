@@ -55,13 +55,14 @@ void AccumulatePortable(const float *a, const float *b, float *c, int64_t m, int
 }
 
 #if defined(__x86_64__)
-// The same loops for wider registers, chosen at run time: the emulated suite is mostly this function.
+// The same loops for wider registers, chosen at run time: the emulated suite is mostly this
+// function.
 __attribute__((target("avx2,fma"))) void AccumulateAvx2(const float *a, const float *b, float *c,
                                                         int64_t m, int64_t n, int64_t k) {
   AccumulateBody(a, b, c, m, n, k);
 }
-__attribute__((target("avx512f"))) void AccumulateAvx512(
-    const float *a, const float *b, float *c, int64_t m, int64_t n, int64_t k) {
+__attribute__((target("avx512f"))) void AccumulateAvx512(const float *a, const float *b, float *c,
+                                                         int64_t m, int64_t n, int64_t k) {
   AccumulateBody(a, b, c, m, n, k);
 }
 #endif

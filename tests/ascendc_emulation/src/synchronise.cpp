@@ -76,7 +76,8 @@ SnapshotPtr MakeSnapshot(Engine *engine, Core *core, const Clock &clock) {
 void SetCrossCore(Core *core, int mode, Pipe pipe, int flag_id) {
   Engine &engine = Engine::Current();
   if (!core->dirty_lines.empty()) {
-    engine.Fail("scalar cache", "other cores are told to go on, a scalar write to GM is still in this "
+    engine.Fail("scalar cache",
+                "other cores are told to go on, a scalar write to GM is still in this "
                 "core's cache: DataCacheCleanAndInvalid is missing");
   }
   engine.PublishFlag(core, mode, flag_id, MakeSnapshot(&engine, core, PublishedClock(core, pipe)));
@@ -98,8 +99,8 @@ void WaitCrossCore(Core *core, int flag_id) {
   joined->serial = core->next_serial++;
   // What others knew of this core's own pipes comes back as well.
   for (size_t pipe = 0; pipe < kNumPipes; ++pipe) {
-    clock.known[pipe] =
-        std::max(clock.known[pipe], joined->times[static_cast<size_t>(core->index) * kNumPipes + pipe]);
+    clock.known[pipe] = std::max(
+        clock.known[pipe], joined->times[static_cast<size_t>(core->index) * kNumPipes + pipe]);
   }
   clock.acquired = joined;
 }
@@ -126,8 +127,10 @@ void WaitEvent(Pipe source, Pipe target, int64_t event_id) {
   Core &core = instruction.core();
   Event &event = core.event(source, target, event_id);
   if (!event.is_set) {
-    instruction.Fail("event never set", "waits for event %s, which no earlier SetFlag has set: "
-                     "dead lock", EventText(source, target, event_id).c_str());
+    instruction.Fail("event never set",
+                     "waits for event %s, which no earlier SetFlag has set: "
+                     "dead lock",
+                     EventText(source, target, event_id).c_str());
   }
   event.is_set = false;
   core.pipe(target).clock.Join(event.clock);
@@ -193,8 +196,8 @@ void CrossCoreWait(int64_t flag_id) {
   WaitCrossCore(&instruction.core(), static_cast<int>(flag_id));
 }
 
-// The order of the device: vector cores tell their cube core, cube cores meet, cube cores tell their
-// vector cores.
+// The order of the device: vector cores tell their cube core, cube cores meet, cube cores tell
+// their vector cores.
 void SynchroniseAllCores(bool vector_cores_only) {
   BarrierAll();
   Instruction instruction(Pipe::kS, "SyncAll");
@@ -253,10 +256,10 @@ void ScalarReadGm(const void *address, void *value, uint32_t bytes) {
     const bool is_stale = !is_new && core.dirty_lines.count(line) == 0 &&
                           range.buffer->WasWritten(range.begin, range.begin + bytes);
     if (is_stale) {
-      instruction.Fail("scalar cache", "reads GM '%s' byte %llu a second time through the cache after "
+      instruction.Fail("scalar cache",
+                       "reads GM '%s' byte %llu a second time through the cache after "
                        "it was written: DataCacheCleanAndInvalid is missing",
-                       range.buffer->name().c_str(),
-                       static_cast<unsigned long long>(range.begin));
+                       range.buffer->name().c_str(), static_cast<unsigned long long>(range.begin));
     }
   });
 }
@@ -310,10 +313,9 @@ void CleanAndInvalidateCache(const void *address, bool entire_cache) {
 }
 
 void FailFieldRange(int64_t value, int64_t bits, bool is_signed) {
-  const std::string detail =
-      Format("the value %lld does not fit a parameter of %lld bits (%s)",
-             static_cast<long long>(value), static_cast<long long>(bits),
-             is_signed ? "signed" : "unsigned");
+  const std::string detail = Format("the value %lld does not fit a parameter of %lld bits (%s)",
+                                    static_cast<long long>(value), static_cast<long long>(bits),
+                                    is_signed ? "signed" : "unsigned");
   if (!Engine::HasCurrentCore()) throw std::out_of_range("parameter range: " + detail);
   Core &core = Engine::CurrentCore();
   core.current_pipe = Pipe::kS;

@@ -195,8 +195,8 @@ void CheckUnaryType(Instruction *instruction, VectorOp op, DType dtype) {
       return CheckVectorType(instruction, dtype, {DType::kInt16, DType::kUint16});
     case VectorOp::kShiftLeft:
     case VectorOp::kShiftRight:
-      return CheckVectorType(
-          instruction, dtype, {DType::kInt16, DType::kUint16, DType::kInt32, DType::kUint32});
+      return CheckVectorType(instruction, dtype,
+                             {DType::kInt16, DType::kUint16, DType::kInt32, DType::kUint32});
     case VectorOp::kCopy:
       return CheckVectorType(instruction, dtype,
                              {DType::kHalf, DType::kBFloat16, DType::kFloat, DType::kInt16,
@@ -268,8 +268,8 @@ void VectorUnary(const char *name, VectorOp op, const VectorOperand &target,
   Instruction instruction(Pipe::kV, name);
   const DType dtype = target.ref.dtype;
   CheckUnaryType(&instruction, op, dtype);
-  const bool is_mixed = op == VectorOp::kAxpy && dtype == DType::kFloat &&
-                        source.ref.dtype == DType::kHalf;
+  const bool is_mixed =
+      op == VectorOp::kAxpy && dtype == DType::kFloat && source.ref.dtype == DType::kHalf;
   if (source.ref.dtype != dtype && !is_mixed) {
     instruction.Fail("data type", "source %s, destination %s", DTypeName(source.ref.dtype),
                      DTypeName(dtype));

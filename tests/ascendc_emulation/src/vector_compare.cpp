@@ -55,7 +55,8 @@ int64_t ElementOffset(const VectorOperand &operand, int64_t repeat, int64_t elem
   const int64_t element = DTypeBytes(operand.ref.dtype);
   const int64_t per_block = kVectorBlockBytes / element;
   return (repeat * operand.repeat_stride + element_index / per_block * operand.block_stride) *
-             kVectorBlockBytes + element_index % per_block * element;
+             kVectorBlockBytes +
+         element_index % per_block * element;
 }
 
 void CheckBitTensor(Instruction *instruction, const LocalRef &ref, const char *operand) {
@@ -67,15 +68,15 @@ void CheckBitTensor(Instruction *instruction, const LocalRef &ref, const char *o
 
 }  // namespace
 
-// Bit i of the result belongs to element i; whole repeats only, the mask is not used on this device.
+// Bit i of the result belongs to element i; whole repeats only, the mask is not used on this
+// device.
 void VectorCompare(const char *name, const LocalRef &target, const VectorOperand &left,
                    const VectorOperand *right, ScalarValue scalar, int comparison_mode,
                    const VectorMask &mask, int64_t repeat_times) {
   Instruction instruction(Pipe::kV, name);
   const DType dtype = left.ref.dtype;
   const auto comparison = static_cast<Comparison>(comparison_mode);
-  const bool is_integer_equality =
-      dtype == DType::kInt32 && comparison == Comparison::kEqual;
+  const bool is_integer_equality = dtype == DType::kInt32 && comparison == Comparison::kEqual;
   if (!is_integer_equality) {
     CheckVectorType(&instruction, dtype, {DType::kHalf, DType::kFloat});
   }
@@ -85,8 +86,10 @@ void VectorCompare(const char *name, const LocalRef &target, const VectorOperand
   if (mask.kind == VectorMask::Kind::kCount) {
     const auto count = static_cast<int64_t>(mask.bits[0]);
     if (count * element % kRepeatBytes != 0) {
-      instruction.Fail("length", "compares %lld elements; the count must fill whole repeats of 256 "
-                       "bytes", static_cast<long long>(count));
+      instruction.Fail("length",
+                       "compares %lld elements; the count must fill whole repeats of 256 "
+                       "bytes",
+                       static_cast<long long>(count));
     }
     repeat_times = count / per_repeat;
   }
@@ -101,13 +104,12 @@ void VectorCompare(const char *name, const LocalRef &target, const VectorOperand
   instruction.WriteLocal(target, 0, static_cast<uint64_t>(num_bytes));
   const uint8_t *a = instruction.LocalData(left.ref);
   const uint8_t *b = right == nullptr ? nullptr : instruction.LocalData(right->ref);
-  const double scalar_value = dtype == DType::kInt32 ? static_cast<double>(scalar.integer)
-                                                     : scalar.real;
+  const double scalar_value =
+      dtype == DType::kInt32 ? static_cast<double>(scalar.integer) : scalar.real;
   std::vector<uint8_t> bits(static_cast<size_t>(num_bytes), 0);
   for (int64_t i = 0; i < repeat_times * per_repeat; ++i) {
     const int64_t repeat = i / per_repeat;
-    const double left_value =
-        LoadNumber(a + ElementOffset(left, repeat, i % per_repeat), dtype);
+    const double left_value = LoadNumber(a + ElementOffset(left, repeat, i % per_repeat), dtype);
     const double right_value =
         b == nullptr ? scalar_value
                      : LoadNumber(b + ElementOffset(*right, repeat, i % per_repeat), dtype);
@@ -161,7 +163,7 @@ void VectorSelect(const VectorOperand &target, const LocalRef &select_mask,
       for (int64_t i = run.first; i < run.first + run.count; ++i) {
         const int64_t bit = (mode == SelectMode::kOneMask ? 0 : repeat * per_repeat) + i;
         const bool takes_left = (bits[bit / 8] >> (bit % 8) & 1) != 0;
-        const uint8_t *from = takes_left ? a + ElementOffset(left, repeat, i)
+        const uint8_t *from = takes_left     ? a + ElementOffset(left, repeat, i)
                               : b == nullptr ? scalar_data
                                              : b + ElementOffset(*right, repeat, i);
         std::memcpy(out + ElementOffset(target, repeat, i), from, element);

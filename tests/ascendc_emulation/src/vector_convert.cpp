@@ -47,8 +47,8 @@ void CheckCast(Instruction *instruction, DType from, DType to, Rounding rounding
   const auto refuse_mode = [&](const char *allowed) {
     instruction->Fail("round mode", "%s to %s takes %s", DTypeName(from), DTypeName(to), allowed);
   };
-  const bool is_widening = to == DType::kFloat && (from == DType::kHalf ||
-                                                   from == DType::kBFloat16);
+  const bool is_widening =
+      to == DType::kFloat && (from == DType::kHalf || from == DType::kBFloat16);
   if (is_widening || (from == DType::kInt16 && to == DType::kFloat)) {
     if (rounding != Rounding::kNone) refuse_mode("CAST_NONE");
   } else if (from == DType::kFloat && to == DType::kBFloat16) {
@@ -94,10 +94,12 @@ void StoreFromFloat(uint8_t *data, DType dtype, int64_t index, float value, Roun
       reinterpret_cast<MayAlias<uint16_t>::Type *>(data)[index] = FloatToBFloat16Bits(value);
       break;
     case DType::kInt16:
-      reinterpret_cast<MayAlias<int16_t>::Type *>(data)[index] = ToInteger<int16_t>(value, rounding);
+      reinterpret_cast<MayAlias<int16_t>::Type *>(data)[index] =
+          ToInteger<int16_t>(value, rounding);
       break;
     case DType::kInt32:
-      reinterpret_cast<MayAlias<int32_t>::Type *>(data)[index] = ToInteger<int32_t>(value, rounding);
+      reinterpret_cast<MayAlias<int32_t>::Type *>(data)[index] =
+          ToInteger<int32_t>(value, rounding);
       break;
     default:
       reinterpret_cast<MayAlias<float>::Type *>(data)[index] = value;
@@ -157,8 +159,7 @@ void VectorCreateIndex(const VectorOperand &target, ScalarValue first, const Vec
                        int64_t repeat_times) {
   Instruction instruction(Pipe::kV, "CreateVecIndex");
   const DType dtype = target.ref.dtype;
-  CheckVectorType(&instruction, dtype,
-                  {DType::kInt16, DType::kInt32, DType::kHalf, DType::kFloat});
+  CheckVectorType(&instruction, dtype, {DType::kInt16, DType::kInt32, DType::kHalf, DType::kFloat});
   VectorPlan plan(&instruction, {target}, mask, repeat_times);
   plan.Write(0);
   uint8_t *out = instruction.LocalData(target.ref);
@@ -198,7 +199,8 @@ void VectorBroadcastBlocks(const VectorOperand &target, const LocalRef &source,
   uint8_t *out = instruction.LocalData(target.ref);
   for (int64_t i = 0; i < repeat_times * kElementsPerRepeat; ++i) {
     const int64_t at = (i / kElementsPerRepeat * target.repeat_stride +
-                        i % kElementsPerRepeat * target.block_stride) * kVectorBlockBytes;
+                        i % kElementsPerRepeat * target.block_stride) *
+                       kVectorBlockBytes;
     instruction.WriteLocal(target.ref, static_cast<uint64_t>(at), kVectorBlockBytes);
   }
   // Values first: the source may not overlap the destination, but a copy keeps the loop simple.
@@ -206,7 +208,8 @@ void VectorBroadcastBlocks(const VectorOperand &target, const LocalRef &source,
   const int64_t source_end = source.begin + static_cast<int64_t>(values.size());
   for (int64_t i = 0; i < repeat_times * kElementsPerRepeat; ++i) {
     const int64_t at = (i / kElementsPerRepeat * target.repeat_stride +
-                        i % kElementsPerRepeat * target.block_stride) * kVectorBlockBytes;
+                        i % kElementsPerRepeat * target.block_stride) *
+                       kVectorBlockBytes;
     const int64_t begin = target.ref.begin + at;
     if (begin < source_end && begin + kVectorBlockBytes > source.begin) {
       instruction.Fail("overlap", "the destination block at UB byte %lld overlaps the source",

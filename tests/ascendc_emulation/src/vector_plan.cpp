@@ -102,10 +102,9 @@ std::vector<MaskRun> VectorPlan::Runs(int64_t repeat) const {
 
 bool VectorPlan::IsContiguous() const {
   for (size_t operand = 0; operand < num_operands_; ++operand) {
-    const bool has_unit_strides =
-        operands_[operand].block_stride == 1 &&
-        operands_[operand].repeat_stride * kVectorBlockBytes ==
-            elements_per_repeat_ * element_bytes_[operand];
+    const bool has_unit_strides = operands_[operand].block_stride == 1 &&
+                                  operands_[operand].repeat_stride * kVectorBlockBytes ==
+                                      elements_per_repeat_ * element_bytes_[operand];
     if (!has_unit_strides) return false;
   }
   if (is_count_) return true;
@@ -116,8 +115,7 @@ bool VectorPlan::IsContiguous() const {
 int64_t VectorPlan::OffsetOf(size_t operand, int64_t repeat, int64_t element) const {
   const int64_t per_block = kVectorBlockBytes / element_bytes_[operand];
   const VectorOperand &strides = operands_[operand];
-  const int64_t block =
-      repeat * strides.repeat_stride + element / per_block * strides.block_stride;
+  const int64_t block = repeat * strides.repeat_stride + element / per_block * strides.block_stride;
   return block * kVectorBlockBytes + element % per_block * element_bytes_[operand];
 }
 
@@ -212,13 +210,15 @@ void VectorPlan::CheckOverlap() {
     const int64_t base = source.ref.begin;
     ForEachRange(operand, [&](int64_t begin, int64_t end) {
       // The last written range that begins before this one ends.
-      const auto after = std::upper_bound(
-          written.begin(), written.end(), base + end - 1,
-          [](int64_t byte, const Range &range) { return byte < range.begin; });
+      const auto after =
+          std::upper_bound(written.begin(), written.end(), base + end - 1,
+                           [](int64_t byte, const Range &range) { return byte < range.begin; });
       if (after == written.begin() || (after - 1)->end <= base + begin) return;
-      instruction_->Fail("overlap", "source %zu, UB bytes [%lld, %lld), overlaps the destination in "
-                         "part; they must be the same or apart", operand - 1,
-                         static_cast<long long>(base + begin), static_cast<long long>(base + end));
+      instruction_->Fail("overlap",
+                         "source %zu, UB bytes [%lld, %lld), overlaps the destination in "
+                         "part; they must be the same or apart",
+                         operand - 1, static_cast<long long>(base + begin),
+                         static_cast<long long>(base + end));
     });
   }
 }

@@ -1,7 +1,8 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// WholeReduce* and BlockReduce*. Sums add pairs, then pairs of pairs, as the vector unit's tree does.
+// WholeReduce* and BlockReduce*. Sums add pairs, then pairs of pairs, as the vector unit's tree
+// does.
 
 #include <algorithm>
 #include <cmath>
@@ -40,8 +41,8 @@ float SumTree(DType dtype, std::vector<float> values) {
 Candidate FindExtreme(Reduction reduction, const std::vector<Candidate> &candidates) {
   Candidate best = candidates[0];
   for (const Candidate &candidate : candidates) {
-    const bool is_better = reduction == Reduction::kMax ? candidate.value > best.value
-                                                        : candidate.value < best.value;
+    const bool is_better =
+        reduction == Reduction::kMax ? candidate.value > best.value : candidate.value < best.value;
     if (is_better || (std::isnan(candidate.value) && !std::isnan(best.value))) best = candidate;
   }
   return best;
@@ -102,7 +103,8 @@ std::vector<Candidate> Gather(const uint8_t *data, const VectorOperand &source,
   for (const MaskRun &run : runs) {
     for (int64_t i = std::max(run.first, first); i < std::min(run.first + run.count, last); ++i) {
       const int64_t at = (repeat * source.repeat_stride + i / per_block * source.block_stride) *
-                             kVectorBlockBytes + i % per_block * element;
+                             kVectorBlockBytes +
+                         i % per_block * element;
       candidates.push_back({LoadElement(data + at, source.ref.dtype), i});
     }
   }
@@ -123,8 +125,8 @@ void CheckReduction(Instruction *instruction, const LocalRef &target, const Vect
 }
 
 // Source ranges by way of a plan with one operand; a plan's operand 0 may be read as well.
-VectorPlan SourcePlan(Instruction *instruction, const VectorOperand &source,
-                      const VectorMask &mask, int64_t repeat_times) {
+VectorPlan SourcePlan(Instruction *instruction, const VectorOperand &source, const VectorMask &mask,
+                      int64_t repeat_times) {
   VectorPlan plan(instruction, {source}, mask, repeat_times);
   plan.Read(0);
   return plan;
@@ -134,8 +136,7 @@ VectorPlan SourcePlan(Instruction *instruction, const VectorOperand &source,
 
 void VectorReduceRepeat(const char *name, Reduction reduction, ReductionOrder order,
                         const LocalRef &target, int64_t target_repeat_stride,
-                        const VectorOperand &source, const VectorMask &mask,
-                        int64_t repeat_times) {
+                        const VectorOperand &source, const VectorMask &mask, int64_t repeat_times) {
   Instruction instruction(Pipe::kV, name);
   const DType dtype = source.ref.dtype;
   const int64_t element = DTypeBytes(dtype);
@@ -194,8 +195,7 @@ void VectorReduceBlock(const char *name, Reduction reduction, const LocalRef &ta
       const std::vector<Candidate> candidates =
           Gather(in, source, plan.Runs(repeat), repeat, block * per_block, (block + 1) * per_block);
       if (candidates.empty()) continue;  // the destination keeps what it had
-      const int64_t at =
-          (repeat * target_repeat_stride * kBlocksPerRepeat + block) * element;
+      const int64_t at = (repeat * target_repeat_stride * kBlocksPerRepeat + block) * element;
       instruction.WriteLocal(target, static_cast<uint64_t>(at), static_cast<uint64_t>(element));
       results.push_back({at, Reduce(reduction, dtype, candidates).value});
     }

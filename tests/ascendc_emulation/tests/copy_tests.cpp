@@ -127,29 +127,30 @@ EMULATION_TEST(AtomicAddSumsOverCores) {
   Device device(kCores, 5);
   device.RegisterInOut("output", output.data(), 64);
   device.RegisterInOut("half_output", half_output.data(), 32);
-  CHECK_CLEAN(device.Launch(ascendc_emulation::Kernel{
-      [] {}, [&] {
-        VectorScratch scratch;
-        auto ub = scratch.buffer.GetWithOffset<float>(16, 0);
-        auto ub_half = scratch.buffer.GetWithOffset<half>(16, 64);
-        Duplicate(ub, static_cast<float>(GetBlockIdx()), 16);
-        Duplicate(ub_half, half(0.25f), 16);
-        SetFlag<HardEvent::V_MTE3>(0);
-        WaitFlag<HardEvent::V_MTE3>(0);
-        SetAtomicAdd<float>();
-        DataCopy(Global(output), ub, 16);
-        SetAtomicAdd<half>();
-        DataCopy(Global(half_output), ub_half, 16);
-        SetAtomicNone();
-      }}));
+  CHECK_CLEAN(device.Launch(
+      ascendc_emulation::Kernel{[] {},
+                                [&] {
+                                  VectorScratch scratch;
+                                  auto ub = scratch.buffer.GetWithOffset<float>(16, 0);
+                                  auto ub_half = scratch.buffer.GetWithOffset<half>(16, 64);
+                                  Duplicate(ub, static_cast<float>(GetBlockIdx()), 16);
+                                  Duplicate(ub_half, half(0.25f), 16);
+                                  SetFlag<HardEvent::V_MTE3>(0);
+                                  WaitFlag<HardEvent::V_MTE3>(0);
+                                  SetAtomicAdd<float>();
+                                  DataCopy(Global(output), ub, 16);
+                                  SetAtomicAdd<half>();
+                                  DataCopy(Global(half_output), ub_half, 16);
+                                  SetAtomicNone();
+                                }}));
   for (int i = 0; i < 16; ++i) {
     CHECK(output[i] == 1.0f + 0 + 1 + 2 + 3 + 4 + 5);
     CHECK(float(half_output[i]) == 0.5f + 6 * 0.25f);
   }
 }
 
-// ND2NZ, then every byte of L1 comes out through LoadData, Mmad with an identity and Fixpipe: here by
-// reading the L0A image of each 16 x 16 fractal against the source.
+// ND2NZ, then every byte of L1 comes out through LoadData, Mmad with an identity and Fixpipe: here
+// by reading the L0A image of each 16 x 16 fractal against the source.
 EMULATION_TEST(NdToNzPlacesColumnsInBlocks) {
   constexpr int kRows = 20, kColumns = 40, kPitch = 50, kTargetRows = 32;
   std::vector<half> input, identity(16 * 16, half(0.0f));

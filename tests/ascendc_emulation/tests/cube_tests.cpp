@@ -21,20 +21,25 @@ uint32_t RoundUp16(uint32_t value) { return (value + 15) / 16 * 16; }
 
 template <typename T>
 T FromFloat(float value) {
-  if constexpr (std::is_same_v<T, half>) return half(value);
-  else return ToBfloat16(value);
+  if constexpr (std::is_same_v<T, half>)
+    return half(value);
+  else
+    return ToBfloat16(value);
 }
 template <typename T>
 float AsFloat(T value) {
-  if constexpr (std::is_same_v<T, half>) return float(value);
-  else return ToFloat(value);
+  if constexpr (std::is_same_v<T, half>)
+    return float(value);
+  else
+    return ToFloat(value);
 }
 
 struct Shape {
   uint32_t m, n, k;
 };
 
-// C = A [m][k] . B, with B stored [n][k] (b_is_transposed, K of attention) or [k][n] (V of attention).
+// C = A [m][k] . B, with B stored [n][k] (b_is_transposed, K of attention) or [k][n] (V of
+// attention).
 template <typename T, typename Result>
 class MatrixRun {
  public:
@@ -126,8 +131,8 @@ class MatrixRun {
     }
     GlobalTensor<Result> gm;
     gm.SetGlobalBuffer(reinterpret_cast<Result *>(GetUserWorkspace(workspace)));
-    FixpipeParamsV220 store(RoundUp16(shape_.n), shape_.m, RoundUp16(shape_.m),
-                            RoundUp16(shape_.n), false);
+    FixpipeParamsV220 store(RoundUp16(shape_.n), shape_.m, RoundUp16(shape_.m), RoundUp16(shape_.n),
+                            false);
     store.quantPre = quant;
     Fixpipe<Result, float, CFG_ROW_MAJOR>(gm, l0c, store);
   }

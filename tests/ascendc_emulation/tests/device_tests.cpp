@@ -40,12 +40,11 @@ struct TwoFormRun {
     device.RegisterOutput("output", output.data(), output.size() * sizeof(float));
     device.RegisterInput("tiling", &tiling, sizeof(tiling));
     uint8_t *workspace = device.AllocateWorkspace("workspace", kSide * kSide * sizeof(float));
-    report = device.Launch(cube.Entry<TwoFormEntry>("two_form_kernel"),
-                           vector.Entry<TwoFormEntry>("two_form_kernel"),
-                           reinterpret_cast<uint8_t *>(left.data()),
-                           reinterpret_cast<uint8_t *>(right.data()),
-                           reinterpret_cast<uint8_t *>(output.data()), workspace,
-                           reinterpret_cast<uint8_t *>(&tiling));
+    report = device.Launch(
+        cube.Entry<TwoFormEntry>("two_form_kernel"), vector.Entry<TwoFormEntry>("two_form_kernel"),
+        reinterpret_cast<uint8_t *>(left.data()), reinterpret_cast<uint8_t *>(right.data()),
+        reinterpret_cast<uint8_t *>(output.data()), workspace,
+        reinterpret_cast<uint8_t *>(&tiling));
     unset_bytes = device.UnsetBytes("output");
   }
 };
@@ -113,7 +112,8 @@ EMULATION_TEST(TensorListIsReadable) {
   Device device(1);
   device.RegisterInput("first", first.data(), first.size() * 4);
   device.RegisterInput("second", second.data(), second.size() * 4);
-  uint8_t *list = device.AllocateTensorList("list", {first.data(), second.data()}, {{2, 4}, {4, 4}});
+  uint8_t *list =
+      device.AllocateTensorList("list", {first.data(), second.data()}, {{2, 4}, {4, 4}});
   float sum = 0.0f;
   uint32_t count = 0;
   CHECK_CLEAN(RunVector(&device, [&] {
@@ -126,10 +126,12 @@ EMULATION_TEST(TensorListIsReadable) {
     }
   }));
   CHECK(count == 2 && sum == 3.0f);
-  CHECK_FAULT(RunVector(&device, [&] {
-    AscendC::ListTensorDesc desc(list);
-    desc.GetDataPtr<float>(2);
-  }), "list tensor", "GetDataPtr(2) of a list of 2");
+  CHECK_FAULT(RunVector(&device,
+                        [&] {
+                          AscendC::ListTensorDesc desc(list);
+                          desc.GetDataPtr<float>(2);
+                        }),
+              "list tensor", "GetDataPtr(2) of a list of 2");
 }
 
 // Every core adds its number to one element per core after all cores have met.
@@ -188,26 +190,26 @@ EMULATION_TEST(CoresKnowWhoTheyAre) {
 EMULATION_TEST(CrossCoreModesZeroAndOne) {
   Device device(2);
   uint8_t *workspace = device.AllocateWorkspace("workspace", 4 * 32);
-  CHECK_CLEAN(device.Launch(Kernel{
-      [] {
-        AscendC::CrossCoreSetFlag<0, PIPE_FIX>(3);
-        AscendC::CrossCoreWaitFlag(3);
-      },
-      [&] {
-        AscendC::TPipe pipe;
-        AscendC::TBuf<AscendC::TPosition::VECCALC> buffer;
-        pipe.InitBuffer(buffer, 64);
-        auto ub = buffer.Get<float>();
-        AscendC::GlobalTensor<float> gm;
-        gm.SetGlobalBuffer(reinterpret_cast<float *>(AscendC::GetUserWorkspace(workspace)));
-        AscendC::Duplicate(ub, 1.0f, 8);
-        AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(0);
-        AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(0);
-        AscendC::DataCopy(gm[AscendC::GetBlockIdx() * 8], ub, 8);
-        AscendC::CrossCoreSetFlag<1, PIPE_MTE3>(4);
-        AscendC::CrossCoreWaitFlag(4);
-        AscendC::DataCopy(ub[8], gm[(AscendC::GetBlockIdx() ^ 1) * 8], 8);
-      }}));
+  CHECK_CLEAN(device.Launch(
+      Kernel{[] {
+               AscendC::CrossCoreSetFlag<0, PIPE_FIX>(3);
+               AscendC::CrossCoreWaitFlag(3);
+             },
+             [&] {
+               AscendC::TPipe pipe;
+               AscendC::TBuf<AscendC::TPosition::VECCALC> buffer;
+               pipe.InitBuffer(buffer, 64);
+               auto ub = buffer.Get<float>();
+               AscendC::GlobalTensor<float> gm;
+               gm.SetGlobalBuffer(reinterpret_cast<float *>(AscendC::GetUserWorkspace(workspace)));
+               AscendC::Duplicate(ub, 1.0f, 8);
+               AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(0);
+               AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(0);
+               AscendC::DataCopy(gm[AscendC::GetBlockIdx() * 8], ub, 8);
+               AscendC::CrossCoreSetFlag<1, PIPE_MTE3>(4);
+               AscendC::CrossCoreWaitFlag(4);
+               AscendC::DataCopy(ub[8], gm[(AscendC::GetBlockIdx() ^ 1) * 8], 8);
+             }}));
 }
 
 EMULATION_TEST(BuffersMustNotOverlap) {

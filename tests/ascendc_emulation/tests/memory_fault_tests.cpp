@@ -1,8 +1,8 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Deliberate faults about memory: bounds, alignment, capacity, unset data. Each kernel runs once as it
-// should be (no complaint) and once with its fault (the right complaint).
+// Deliberate faults about memory: bounds, alignment, capacity, unset data. Each kernel runs once as
+// it should be (no complaint) and once with its fault (the right complaint).
 
 #include "test_support.h"
 
@@ -98,9 +98,12 @@ EMULATION_TEST(ReadOfUnsetUb) {
       PipeBarrier<PIPE_V>();
       Adds(ub[64], ub, 1.0f, 64);
     });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "unset data", "AIV 0 (AI core 0, vector 0), pipe V, Adds #3: unset "
-                     "data: computes with UB byte 224");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "unset data",
+                  "AIV 0 (AI core 0, vector 0), pipe V, Adds #3: unset "
+                  "data: computes with UB byte 224");
   }
 }
 
@@ -112,15 +115,17 @@ EMULATION_TEST(ComputationOnUnsetGm) {
       PipeBarrier<PIPE_ALL>();
       Adds(ub, ub, 1.0f, 64);
     });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "unset data", "pipe V, Adds");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "unset data", "pipe V, Adds");
   }
 }
 
 EMULATION_TEST(ScalarReadOfUnsetGm) {
   VectorCase test;
-  CHECK_FAULT(test.Run([&](LocalTensor<float>) { Global(test.output).GetValue(3); }),
-              "unset data", "reads GM 'output' byte 12, which was never written");
+  CHECK_FAULT(test.Run([&](LocalTensor<float>) { Global(test.output).GetValue(3); }), "unset data",
+              "reads GM 'output' byte 12, which was never written");
 }
 
 EMULATION_TEST(UnsetUbReachesAnOutput) {
@@ -131,8 +136,10 @@ EMULATION_TEST(UnsetUbReachesAnOutput) {
       PipeBarrier<PIPE_ALL>();
       DataCopy(Global(test.output), is_faulty ? ub[8] : ub, 64);
     });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "unset data", "pipe MTE3, DataCopy");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "unset data", "pipe MTE3, DataCopy");
   }
 }
 
@@ -146,20 +153,24 @@ EMULATION_TEST(TailOfPaddedBlock) {
       PipeBarrier<PIPE_ALL>();
       Adds(ub, ub, 1.0f, is_faulty ? 6 : 5);
     });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "unset data", "UB byte 20");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "unset data", "UB byte 20");
   }
 }
 
 EMULATION_TEST(ReadPastTheEndOfGm) {
   for (const bool is_faulty : {false, true}) {
     VectorCase test;
-    const Report report = test.Run([&](LocalTensor<float> ub) {
-      DataCopy(ub, Global(test.input)[is_faulty ? 57 : 56], 8);
-    });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "out of range", "reads 32 bytes of GM at byte 228 after the begin of "
-                     "'input', which has 256 bytes");
+    const Report report = test.Run(
+        [&](LocalTensor<float> ub) { DataCopy(ub, Global(test.input)[is_faulty ? 57 : 56], 8); });
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "out of range",
+                  "reads 32 bytes of GM at byte 228 after the begin of "
+                  "'input', which has 256 bytes");
   }
 }
 
@@ -169,7 +180,8 @@ EMULATION_TEST(WritePastTheEndOfGm) {
     Duplicate(ub, 1.0f, 128);
     PipeBarrier<PIPE_ALL>();
     DataCopy(Global(test.output), ub, 72);
-  }), "out of range", "writes 288 bytes of GM at byte 0 after the begin of 'output'");
+  }),
+              "out of range", "writes 288 bytes of GM at byte 0 after the begin of 'output'");
 }
 
 EMULATION_TEST(FrameworkPartOfTheWorkspace) {
@@ -179,12 +191,14 @@ EMULATION_TEST(FrameworkPartOfTheWorkspace) {
       Duplicate(ub, 1.0f, 64);
       PipeBarrier<PIPE_ALL>();
       GlobalTensor<float> gm;
-      gm.SetGlobalBuffer(reinterpret_cast<float *>(
-          is_faulty ? test.workspace : GetUserWorkspace(test.workspace)));
+      gm.SetGlobalBuffer(
+          reinterpret_cast<float *>(is_faulty ? test.workspace : GetUserWorkspace(test.workspace)));
       DataCopy(gm, ub, 64);
     });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "out of range", "writes 256 bytes of GM");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "out of range", "writes 256 bytes of GM");
   }
 }
 
@@ -194,25 +208,26 @@ EMULATION_TEST(WriteToAnInput) {
     Duplicate(ub, 1.0f, 64);
     PipeBarrier<PIPE_ALL>();
     DataCopy(Global(test.input), ub, 64);
-  }), "write to input", "writes GM 'input' bytes [0, 256)");
+  }),
+              "write to input", "writes GM 'input' bytes [0, 256)");
 }
 
 EMULATION_TEST(VectorInstructionPastItsBuffer) {
   for (const bool is_faulty : {false, true}) {
     VectorCase test;
-    const Report report = test.Run([&](LocalTensor<float> ub) {
-      Duplicate(ub[1024 - 64], 1.0f, is_faulty ? 65 : 64);
-    });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "out of range", "touches UB bytes [3840, 4100), the buffer ends at 4096");
+    const Report report = test.Run(
+        [&](LocalTensor<float> ub) { Duplicate(ub[1024 - 64], 1.0f, is_faulty ? 65 : 64); });
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "out of range", "touches UB bytes [3840, 4100), the buffer ends at 4096");
   }
 }
 
 EMULATION_TEST(RepeatStridePastItsBuffer) {
   VectorCase test;
-  CHECK_FAULT(test.Run([&](LocalTensor<float> ub) {
-    Duplicate(ub, 1.0f, uint64_t{64}, 17, 1, 8);
-  }), "out of range", "the buffer ends at 4096");
+  CHECK_FAULT(test.Run([&](LocalTensor<float> ub) { Duplicate(ub, 1.0f, uint64_t{64}, 17, 1, 8); }),
+              "out of range", "the buffer ends at 4096");
 }
 
 EMULATION_TEST(SliceBeginsPastItsBuffer) {
@@ -223,12 +238,14 @@ EMULATION_TEST(SliceBeginsPastItsBuffer) {
 
 EMULATION_TEST(PartOfABufferPastItsEnd) {
   Device device(1);
-  CHECK_FAULT(RunVector(&device, [] {
-    TPipe pipe;
-    TBuf<TPosition::VECCALC> buffer;
-    pipe.InitBuffer(buffer, 1024);
-    buffer.GetWithOffset<float>(200, 256);
-  }), "out of range", "TBuf::Get of [256, 1056) in a buffer of 1024 bytes");
+  CHECK_FAULT(RunVector(&device,
+                        [] {
+                          TPipe pipe;
+                          TBuf<TPosition::VECCALC> buffer;
+                          pipe.InitBuffer(buffer, 1024);
+                          buffer.GetWithOffset<float>(200, 256);
+                        }),
+              "out of range", "TBuf::Get of [256, 1056) in a buffer of 1024 bytes");
 }
 
 EMULATION_TEST(UbCapacity) {
@@ -240,8 +257,10 @@ EMULATION_TEST(UbCapacity) {
       pipe.InitBuffer(first, 128 * 1024);
       pipe.InitBuffer(second, 64 * 1024 - (is_faulty ? 0 : 256));
     });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "capacity", "UB buffers of 196608 bytes, the memory has 196352");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "capacity", "UB buffers of 196608 bytes, the memory has 196352");
   }
 }
 
@@ -307,9 +326,10 @@ EMULATION_TEST(WorkspaceOfAnEarlierLaunch) {
 
 EMULATION_TEST(StaticTensorPastTheMemory) {
   Device device(1);
-  CHECK_FAULT(RunVector(&device, [] {
-    LocalTensor<float> tensor(TPosition::VECCALC, 192 * 1024 - 512, 128);
-  }), "capacity", "ends past the memory's 196352 bytes");
+  CHECK_FAULT(
+      RunVector(&device,
+                [] { LocalTensor<float> tensor(TPosition::VECCALC, 192 * 1024 - 512, 128); }),
+      "capacity", "ends past the memory's 196352 bytes");
 }
 
 EMULATION_TEST(MisalignedUbAddress) {
@@ -320,19 +340,23 @@ EMULATION_TEST(MisalignedUbAddress) {
       PipeBarrier<PIPE_V>();
       Adds(ub[256], ub[is_faulty ? 4 : 8], 1.0f, 64);
     });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "alignment", "source 0 begins at UB byte 16, which is not a multiple of 32");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "alignment",
+                  "source 0 begins at UB byte 16, which is not a multiple of 32");
   }
 }
 
 EMULATION_TEST(MisalignedCopyLength) {
   for (const bool is_faulty : {false, true}) {
     VectorCase test;
-    const Report report = test.Run([&](LocalTensor<float> ub) {
-      DataCopy(ub, Global(test.input), is_faulty ? 12 : 16);
-    });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "length", "moves blocks of 48 bytes; DataCopy moves multiples of 32");
+    const Report report = test.Run(
+        [&](LocalTensor<float> ub) { DataCopy(ub, Global(test.input), is_faulty ? 12 : 16); });
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "length", "moves blocks of 48 bytes; DataCopy moves multiples of 32");
   }
 }
 
@@ -340,25 +364,30 @@ EMULATION_TEST(MisalignedGmAddress) {
   VectorCase test;
   CHECK_FAULT(test.Run([&](LocalTensor<float> ub) {
     GlobalTensor<float> gm;
-    gm.SetGlobalBuffer(reinterpret_cast<float *>(reinterpret_cast<uint8_t *>(test.input.data()) + 2));
+    gm.SetGlobalBuffer(
+        reinterpret_cast<float *>(reinterpret_cast<uint8_t *>(test.input.data()) + 2));
     DataCopy(ub, gm, 8);
-  }), "alignment", "is not aligned to float");
+  }),
+              "alignment", "is not aligned to float");
 }
 
 EMULATION_TEST(MisalignedCubeAddresses) {
   CubeCase load_case;
   CHECK_FAULT(load_case.Run([](const CubeCase::Buffers &b) {
     LoadData(b.l0a[16], b.l1, LoadData2DParams(0, 1, 1, 0, 0, false, 0));
-  }), "alignment", "destination begins at L0A byte 32, which is not a multiple of 512");
+  }),
+              "alignment", "destination begins at L0A byte 32, which is not a multiple of 512");
   CubeCase mmad_case;
   CHECK_FAULT(mmad_case.Run([](const CubeCase::Buffers &b) {
     Mmad(b.l0c[128], b.l0a, b.l0b, MmadParams(16, 16, 16, 0, false, true));
-  }), "alignment", "destination begins at L0C byte 512, which is not a multiple of 1024");
+  }),
+              "alignment", "destination begins at L0C byte 512, which is not a multiple of 1024");
   CubeCase fixpipe_case;
   CHECK_FAULT(fixpipe_case.Run([&](const CubeCase::Buffers &b) {
     Fixpipe<float, float, CFG_ROW_MAJOR>(Global(fixpipe_case.output), b.l0c[8],
                                          FixpipeParamsV220(16, 16, 16, 16, false));
-  }), "alignment", "source begins at L0C byte 32, which is not a multiple of 64");
+  }),
+              "alignment", "source begins at L0C byte 32, which is not a multiple of 64");
 }
 
 // 5 rows are copied; the product has 16. The 11 stale rows must not leave L0C for an output.
@@ -373,8 +402,10 @@ EMULATION_TEST(StaleRowsOfNdToNz) {
       Fixpipe<float, float, CFG_ROW_MAJOR>(gm, b.l0c, FixpipeParamsV220(16, 5, 16, 16, false));
     });
     // Columns 5 to 15 come from stale rows of B; a workspace may hold them, an output may not.
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "unset data", "writes row 0, column 5 of the result to 'output'");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "unset data", "writes row 0, column 5 of the result to 'output'");
   }
 }
 
@@ -390,11 +421,13 @@ EMULATION_TEST(StaleLeftRowsOfNdToNz) {
       PipeBarrier<PIPE_ALL>();
       Mmad(b.l0c, b.l0a, b.l0b, MmadParams(16, 16, 16, 0, false, true));
       PipeBarrier<PIPE_ALL>();
-      Fixpipe<float, float, CFG_ROW_MAJOR>(
-          Global(test.output), b.l0c, FixpipeParamsV220(16, is_faulty ? 6 : 5, 16, 16, false));
+      Fixpipe<float, float, CFG_ROW_MAJOR>(Global(test.output), b.l0c,
+                                           FixpipeParamsV220(16, is_faulty ? 6 : 5, 16, 16, false));
     });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "unset data", "writes row 5, column 0 of the result to 'output'");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "unset data", "writes row 5, column 0 of the result to 'output'");
   }
 }
 
@@ -415,8 +448,10 @@ EMULATION_TEST(TailOfKIsMasked) {
       Fixpipe<float, float, CFG_ROW_MAJOR>(Global(test.output), b.l0c,
                                            FixpipeParamsV220(16, 16, 16, 16, false));
     });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "unset data", "writes row 0, column 0 of the result to 'output'");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "unset data", "writes row 0, column 0 of the result to 'output'");
   }
 }
 
@@ -434,8 +469,10 @@ EMULATION_TEST(AccumulationOverUnsetL0c) {
       Fixpipe<float, float, CFG_ROW_MAJOR>(Global(test.output), b.l0c,
                                            FixpipeParamsV220(16, 16, 16, 16, false));
     });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "unset data", "writes row 0, column 0 of the result to 'output'");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "unset data", "writes row 0, column 0 of the result to 'output'");
   }
 }
 
@@ -447,7 +484,8 @@ EMULATION_TEST(AtomicAddToUnsetGm) {
     SetAtomicAdd<float>();
     DataCopy(Global(test.output), ub, 64);
     SetAtomicNone();
-  }), "unset data", "atomic write to GM 'output' byte 0");
+  }),
+              "unset data", "atomic write to GM 'output' byte 0");
 }
 
 EMULATION_TEST(OutputIsCountedUnsetUntilWritten) {

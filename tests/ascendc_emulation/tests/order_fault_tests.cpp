@@ -1,8 +1,9 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Deliberate faults about order: flags within a core, barriers, flags between cores, dead lock. Each
-// kernel runs once as it should be (no complaint) and once with its fault (the right complaint).
+// Deliberate faults about order: flags within a core, barriers, flags between cores, dead lock.
+// Each kernel runs once as it should be (no complaint) and once with its fault (the right
+// complaint).
 
 #include <stdexcept>
 
@@ -80,10 +81,12 @@ EMULATION_TEST(MissingFlagBetweenCopyAndVector) {
       Order<HardEvent::MTE2_V>(!is_faulty);
       Adds(ub[128], ub, 1.0f, 128);
     });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "unordered access",
-                     "AIV 0 (AI core 0, vector 0), pipe V, Adds #1: unordered access: reads UB bytes "
-                     "[0, 512), which MTE2 DataCopy #1 writes");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "unordered access",
+                  "AIV 0 (AI core 0, vector 0), pipe V, Adds #1: unordered access: reads UB bytes "
+                  "[0, 512), which MTE2 DataCopy #1 writes");
   }
 }
 
@@ -95,8 +98,10 @@ EMULATION_TEST(MissingFlagBetweenVectorAndCopyOut) {
       Order<HardEvent::V_MTE3>(!is_faulty);
       DataCopy(Global(test.output), ub, 128);
     });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "unordered access", "which V Duplicate #1 writes");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "unordered access", "which V Duplicate #1 writes");
   }
 }
 
@@ -113,9 +118,12 @@ EMULATION_TEST(BufferReusedBeforeItWasRead) {
         Adds(ub[128], ub, 1.0f, 128);
       }
     });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "unordered access", "pipe MTE2, DataCopy #3: unordered access: writes UB "
-                     "bytes [0, 512), which V Adds #3 reads");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "unordered access",
+                  "pipe MTE2, DataCopy #3: unordered access: writes UB "
+                  "bytes [0, 512), which V Adds #3 reads");
   }
 }
 
@@ -127,9 +135,12 @@ EMULATION_TEST(DependentVectorInstructionsWithoutBarrier) {
       if (!is_faulty) PipeBarrier<PIPE_V>();
       Adds(ub[128], ub, 1.0f, 128);
     });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "missing barrier", "pipe V, Adds #2: missing barrier: reads UB bytes "
-                     "[0, 512), which V Duplicate #1 writes");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "missing barrier",
+                  "pipe V, Adds #2: missing barrier: reads UB bytes "
+                  "[0, 512), which V Duplicate #1 writes");
   }
 }
 
@@ -150,9 +161,12 @@ EMULATION_TEST(OverlappingCopiesOfOnePipe) {
       if (!is_faulty) PipeBarrier<PIPE_MTE2>();
       DataCopy(ub[32], Global(test.input), 64);
     });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "missing barrier", "writes UB bytes [128, 384), which MTE2 DataCopy #1 "
-                     "writes");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "missing barrier",
+                  "writes UB bytes [128, 384), which MTE2 DataCopy #1 "
+                  "writes");
   }
 }
 
@@ -177,8 +191,10 @@ EMULATION_TEST(AccumulationWithoutBarrier) {
       if (!is_faulty) PipeBarrier<PIPE_M>();
       Mmad(l0c, l0a, l0b, MmadParams(16, 16, 16, 0, false, false));
     });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "missing barrier", "reads L0C bytes [0, 1024), which M Mmad");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "missing barrier", "reads L0C bytes [0, 1024), which M Mmad");
   }
 }
 
@@ -202,8 +218,10 @@ EMULATION_TEST(CubePipelineFlags) {
       pipe.InitBuffer(l0c_buffer, 1024);
       DataCopy(l1_buffer.Get<half>(), Global(input), Nd2NzParams(1, 16, 16, 0, 16, 16, 1, 0));
       Order<HardEvent::MTE2_MTE1>(missing != 0);
-      LoadData(l0a_buffer.Get<half>(), l1_buffer.Get<half>(), LoadData2DParams(0, 1, 1, 0, 0, false, 0));
-      LoadData(l0b_buffer.Get<half>(), l1_buffer.Get<half>(), LoadData2DParams(0, 1, 1, 0, 0, false, 0));
+      LoadData(l0a_buffer.Get<half>(), l1_buffer.Get<half>(),
+               LoadData2DParams(0, 1, 1, 0, 0, false, 0));
+      LoadData(l0b_buffer.Get<half>(), l1_buffer.Get<half>(),
+               LoadData2DParams(0, 1, 1, 0, 0, false, 0));
       Order<HardEvent::MTE1_M>(missing != 1);
       Mmad(l0c_buffer.Get<float>(), l0a_buffer.Get<half>(), l0b_buffer.Get<half>(),
            MmadParams(16, 16, 16, 0, false, true));
@@ -212,9 +230,12 @@ EMULATION_TEST(CubePipelineFlags) {
                                            FixpipeParamsV220(16, 16, 16, 16, false));
     });
     static constexpr const char *kTexts[] = {"pipe MTE1, LoadData #1: unordered access: reads L1",
-                                             "unordered access: reads L0A", "unordered access: reads L0C"};
-    if (missing < 0) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "unordered access", kTexts[missing]);
+                                             "unordered access: reads L0A",
+                                             "unordered access: reads L0C"};
+    if (missing < 0)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "unordered access", kTexts[missing]);
   }
 }
 
@@ -226,8 +247,10 @@ EMULATION_TEST(ScalarReadWithoutFlag) {
       Order<HardEvent::V_S>(!is_faulty);
       ub.GetValue(3);
     });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "unordered access", "pipe S, LocalTensor::GetValue");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "unordered access", "pipe S, LocalTensor::GetValue");
   }
 }
 
@@ -239,8 +262,10 @@ EMULATION_TEST(ScalarWriteWithoutFlag) {
       Order<HardEvent::S_V>(!is_faulty);
       Adds(ub[8], ub, 1.0f, 8);
     });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "unordered access", "which S LocalTensor::SetValue");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "unordered access", "which S LocalTensor::SetValue");
   }
 }
 
@@ -252,7 +277,8 @@ EMULATION_TEST(FlagOfTheWrongPipe) {
     SetFlag<HardEvent::MTE2_MTE3>(0);
     WaitFlag<HardEvent::MTE2_MTE3>(0);
     DataCopy(Global(test.output), ub, 128);
-  }), "unordered access", "pipe MTE3, DataCopy #2: unordered access: reads UB");
+  }),
+              "unordered access", "pipe MTE3, DataCopy #2: unordered access: reads UB");
 }
 
 EMULATION_TEST(EventSetTwice) {
@@ -260,13 +286,15 @@ EMULATION_TEST(EventSetTwice) {
   CHECK_FAULT(test.Run([&](auto) {
     SetFlag<HardEvent::MTE2_V>(1);
     SetFlag<HardEvent::MTE2_V>(1);
-  }), "event set twice", "event MTE2_V id 1 is set again");
+  }),
+              "event set twice", "event MTE2_V id 1 is set again");
 }
 
 EMULATION_TEST(EventNeverWaitedFor) {
   VectorCase test;
-  CHECK_FAULT(test.Run([&](auto) { SetFlag<HardEvent::V_MTE3>(2); }), "event left set",
-              "AIV 0 (AI core 0, vector 0), pipe S, end of kernel #2: event left set: event V_MTE3 id 2");
+  CHECK_FAULT(
+      test.Run([&](auto) { SetFlag<HardEvent::V_MTE3>(2); }), "event left set",
+      "AIV 0 (AI core 0, vector 0), pipe S, end of kernel #2: event left set: event V_MTE3 id 2");
 }
 
 EMULATION_TEST(EventNeverSet) {
@@ -274,7 +302,8 @@ EMULATION_TEST(EventNeverSet) {
   CHECK_FAULT(test.Run([&](auto) {
     SetFlag<HardEvent::MTE2_V>(0);
     WaitFlag<HardEvent::MTE2_V>(1);
-  }), "event never set", "waits for event MTE2_V id 1");
+  }),
+              "event never set", "waits for event MTE2_V id 1");
 }
 
 EMULATION_TEST(EventIdsOfTheFramework) {
@@ -292,14 +321,18 @@ EMULATION_TEST(EventOfAPipeThatTheCoreLacks) {
 // The pipe object of a cube core owns three M_MTE1 events.
 EMULATION_TEST(EventThatTheFrameworkHasSet) {
   Device device(1);
-  CHECK_FAULT(RunCube(&device, [] {
-    TPipe pipe;
-    SetFlag<HardEvent::M_MTE1>(1);
-  }), "event set twice", "event M_MTE1 id 1");
-  CHECK_FAULT(RunCube(&device, [] {
-    TPipe pipe;
-    WaitFlag<HardEvent::M_MTE1>(2);
-  }), "event never set", "waits for event M_MTE1 id 2");
+  CHECK_FAULT(RunCube(&device,
+                      [] {
+                        TPipe pipe;
+                        SetFlag<HardEvent::M_MTE1>(1);
+                      }),
+              "event set twice", "event M_MTE1 id 1");
+  CHECK_FAULT(RunCube(&device,
+                      [] {
+                        TPipe pipe;
+                        WaitFlag<HardEvent::M_MTE1>(2);
+                      }),
+              "event never set", "waits for event M_MTE1 id 2");
 }
 
 // Vector core 1 reads what vector core 0 wrote.
@@ -316,25 +349,32 @@ EMULATION_TEST(MissingFlagBetweenVectorCores) {
             }
             if (GetSubBlockIdx() == 1) DataCopy(ub, gm, 8);
           });
-      if (!is_faulty) CHECK_CLEAN(report);
-      else CHECK_FAULT(report, "unordered access", "GM 'workspace' bytes [0, 32)");
+      if (!is_faulty)
+        CHECK_CLEAN(report);
+      else
+        CHECK_FAULT(report, "unordered access", "GM 'workspace' bytes [0, 32)");
     }
   }
 }
 
 EMULATION_TEST(TwoCoresWriteTheSameBytes) {
   for (const bool is_faulty : {false, true}) {
-    const Report report = RunOnAllCores(2, 0, [](auto) {}, [&](auto gm, auto ub) {
-      // 16 bytes each: neighbours in one line are no conflict, the same bytes are.
-      Duplicate(ub, 1.0f, 8);
-      SetFlag<HardEvent::V_MTE3>(0);
-      WaitFlag<HardEvent::V_MTE3>(0);
-      const int64_t place = is_faulty ? GetBlockIdx() / 2 : GetBlockIdx();
-      DataCopyPad(gm[place * 4], ub, DataCopyExtParams(1, 16, 0, 0, 0));
-    });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "unordered access", "writes GM 'workspace' bytes [0, 16), which AIV 0 (AI "
-                     "core 0, vector 0), MTE3 DataCopyPad");
+    const Report report = RunOnAllCores(
+        2, 0, [](auto) {},
+        [&](auto gm, auto ub) {
+          // 16 bytes each: neighbours in one line are no conflict, the same bytes are.
+          Duplicate(ub, 1.0f, 8);
+          SetFlag<HardEvent::V_MTE3>(0);
+          WaitFlag<HardEvent::V_MTE3>(0);
+          const int64_t place = is_faulty ? GetBlockIdx() / 2 : GetBlockIdx();
+          DataCopyPad(gm[place * 4], ub, DataCopyExtParams(1, 16, 0, 0, 0));
+        });
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "unordered access",
+                  "writes GM 'workspace' bytes [0, 16), which AIV 0 (AI "
+                  "core 0, vector 0), MTE3 DataCopyPad");
   }
 }
 
@@ -360,8 +400,10 @@ EMULATION_TEST(RingBetweenCubeAndVector) {
         Fixpipe<float, float, CFG_ROW_MAJOR>(gm, l0c_buffer.Get<float>(),
                                              FixpipeParamsV220(16, 16, 16, 16, false));
         // Publishing with the wrong pipe says nothing about Fixpipe.
-        if (missing == 0) CrossCoreSetFlag<2, PIPE_MTE2>(0);
-        else CrossCoreSetFlag<2, PIPE_FIX>(0);
+        if (missing == 0)
+          CrossCoreSetFlag<2, PIPE_MTE2>(0);
+        else
+          CrossCoreSetFlag<2, PIPE_FIX>(0);
         PipeBarrier<PIPE_FIX>();
       }
       if (missing != 1) CrossCoreWaitFlag(1);
@@ -375,9 +417,11 @@ EMULATION_TEST(RingBetweenCubeAndVector) {
       }
     };
     const Report report = RunOnAllCores(1, 0, cube, vector);
-    if (missing < 0) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "unordered access", missing == 0 ? "reads GM 'workspace'"
-                                                              : "GM 'workspace' bytes");
+    if (missing < 0)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "unordered access",
+                  missing == 0 ? "reads GM 'workspace'" : "GM 'workspace' bytes");
   }
 }
 
@@ -394,43 +438,53 @@ EMULATION_TEST(DeadLockBetweenCores) {
           CrossCoreWaitFlag(0);
           CrossCoreSetFlag<2, PIPE_MTE3>(1);
         });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "dead lock", "AIC 0 waits for cross-core flag 1, AIV 0 (AI core 0, vector "
-                     "0) waits for cross-core flag 0");
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "dead lock",
+                  "AIC 0 waits for cross-core flag 1, AIV 0 (AI core 0, vector "
+                  "0) waits for cross-core flag 0");
   }
 }
 
 // The cube core waits for both of its vector cores.
 EMULATION_TEST(OnlyOneVectorCoreSetsTheFlag) {
-  CHECK_FAULT(RunOnAllCores(1, 0, [](auto) { CrossCoreWaitFlag(1); },
-                            [](auto, auto) {
-                              if (GetSubBlockIdx() == 0) CrossCoreSetFlag<2, PIPE_MTE3>(1);
-                            }),
+  CHECK_FAULT(RunOnAllCores(
+                  1, 0, [](auto) { CrossCoreWaitFlag(1); },
+                  [](auto, auto) {
+                    if (GetSubBlockIdx() == 0) CrossCoreSetFlag<2, PIPE_MTE3>(1);
+                  }),
               "dead lock", "AIC 0 waits for cross-core flag 1");
 }
 
 EMULATION_TEST(SyncAllNeedsEveryCore) {
-  CHECK_FAULT(RunOnAllCores(2, 0, [](auto) { SyncAll<false>(); },
-                            [](auto, auto) {
-                              if (GetBlockIdx() != 3) SyncAll<false>();
-                            }),
+  CHECK_FAULT(RunOnAllCores(
+                  2, 0, [](auto) { SyncAll<false>(); },
+                  [](auto, auto) {
+                    if (GetBlockIdx() != 3) SyncAll<false>();
+                  }),
               "dead lock", "waits for cross-core flag");
-  CHECK_FAULT(RunOnAllCores(1, 0, [](auto) { SyncAll<true>(); }, [](auto, auto) {}), "wrong core",
-              "SyncAll of vector cores only is called by a cube core");
+  CHECK_FAULT(RunOnAllCores(
+                  1, 0, [](auto) { SyncAll<true>(); }, [](auto, auto) {}),
+              "wrong core", "SyncAll of vector cores only is called by a cube core");
 }
 
 EMULATION_TEST(CrossCoreFlagLeftSet) {
-  CHECK_FAULT(RunOnAllCores(1, 0, [](auto) { CrossCoreSetFlag<2, PIPE_FIX>(3); },
-                            [](auto, auto) {
-                              if (GetSubBlockIdx() == 0) CrossCoreWaitFlag(3);
-                            }),
-              "flag left set", "AIV 1 (AI core 0, vector 1): flag left set: cross-core flag 3 ends with "
+  CHECK_FAULT(RunOnAllCores(
+                  1, 0, [](auto) { CrossCoreSetFlag<2, PIPE_FIX>(3); },
+                  [](auto, auto) {
+                    if (GetSubBlockIdx() == 0) CrossCoreWaitFlag(3);
+                  }),
+              "flag left set",
+              "AIV 1 (AI core 0, vector 1): flag left set: cross-core flag 3 ends with "
               "a count of 1");
-  CHECK_FAULT(RunOnAllCores(1, 0, [](auto) {},
-                            [](auto, auto) {
-                              if (GetSubBlockIdx() == 0) CrossCoreSetFlag<2, PIPE_MTE3>(3);
-                            }),
-              "flag left set", "cross-core flag 3 was set by some cores of a group and not by the others");
+  CHECK_FAULT(RunOnAllCores(
+                  1, 0, [](auto) {},
+                  [](auto, auto) {
+                    if (GetSubBlockIdx() == 0) CrossCoreSetFlag<2, PIPE_MTE3>(3);
+                  }),
+              "flag left set",
+              "cross-core flag 3 was set by some cores of a group and not by the others");
 }
 
 EMULATION_TEST(CrossCoreCounterOverflow) {
@@ -445,70 +499,85 @@ EMULATION_TEST(CrossCoreCounterOverflow) {
         });
   };
   CHECK_CLEAN(run(15));
-  CHECK_FAULT(run(16), "flag counter", "cross-core flag 0 of AIV 0 (AI core 0, vector 0) counts 16");
+  CHECK_FAULT(run(16), "flag counter",
+              "cross-core flag 0 of AIV 0 (AI core 0, vector 0) counts 16");
 }
 
 EMULATION_TEST(CrossCoreFlagsOfSyncAll) {
-  CHECK_FAULT(RunOnAllCores(1, 0, [](auto) { CrossCoreSetFlag<2, PIPE_FIX>(11); }, [](auto, auto) {}),
+  CHECK_FAULT(RunOnAllCores(
+                  1, 0, [](auto) { CrossCoreSetFlag<2, PIPE_FIX>(11); }, [](auto, auto) {}),
               "flag id", "cross-core flag 11: ids are 0 to 10");
 }
 
 EMULATION_TEST(ModeOneOnACubeCore) {
-  CHECK_FAULT(RunOnAllCores(1, 0, [](auto) { CrossCoreSetFlag<1, PIPE_FIX>(0); }, [](auto, auto) {}),
+  CHECK_FAULT(RunOnAllCores(
+                  1, 0, [](auto) { CrossCoreSetFlag<1, PIPE_FIX>(0); }, [](auto, auto) {}),
               "cross-core mode", "mode 1 joins vector cores");
 }
 
 // Data of one AI core's flags does not order another AI core.
 EMULATION_TEST(FlagsOfOneAiCoreDoNotOrderAnother) {
-  CHECK_FAULT(RunOnAllCores(2, 0, [](auto) {},
-                            [](auto gm, auto ub) {
-                              if (GetBlockIdx() == 0) WriteLine(gm, ub, 1.0f);
-                              CrossCoreSetFlag<1, PIPE_MTE3>(0);
-                              CrossCoreWaitFlag(0);
-                              if (GetBlockIdx() == 2) DataCopy(ub, gm, 8);
-                            }),
+  CHECK_FAULT(RunOnAllCores(
+                  2, 0, [](auto) {},
+                  [](auto gm, auto ub) {
+                    if (GetBlockIdx() == 0) WriteLine(gm, ub, 1.0f);
+                    CrossCoreSetFlag<1, PIPE_MTE3>(0);
+                    CrossCoreWaitFlag(0);
+                    if (GetBlockIdx() == 2) DataCopy(ub, gm, 8);
+                  }),
               "unordered access", "AIV 2 (AI core 1, vector 0), pipe MTE2, DataCopy #1");
 }
 
 // The scalar unit writes GM through a cache; others see the value only after it was cleaned.
 EMULATION_TEST(ScalarWriteStaysInTheCache) {
   for (const bool is_faulty : {false, true}) {
-    const Report report = RunOnAllCores(1, 0, [](auto) {}, [&](auto gm, auto ub) {
-      if (GetSubBlockIdx() == 0) {
-        gm.SetValue(0, 1.0f);
-        if (!is_faulty) {
-          DataCacheCleanAndInvalid<float, CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT>(gm);
-        }
-      }
-      SetFlag<HardEvent::S_MTE3>(0);
-      WaitFlag<HardEvent::S_MTE3>(0);
-      CrossCoreSetFlag<1, PIPE_MTE3>(0);
-      CrossCoreWaitFlag(0);
-      if (GetSubBlockIdx() == 1) DataCopyPad(ub, gm, DataCopyExtParams(1, 4, 0, 0, 0),
-                                             DataCopyPadExtParams<float>(false, 0, 0, 0.0f));
-    });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "scalar cache", "a scalar write to GM is still in this core's cache");
+    const Report report = RunOnAllCores(
+        1, 0, [](auto) {},
+        [&](auto gm, auto ub) {
+          if (GetSubBlockIdx() == 0) {
+            gm.SetValue(0, 1.0f);
+            if (!is_faulty) {
+              DataCacheCleanAndInvalid<float, CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT>(
+                  gm);
+            }
+          }
+          SetFlag<HardEvent::S_MTE3>(0);
+          WaitFlag<HardEvent::S_MTE3>(0);
+          CrossCoreSetFlag<1, PIPE_MTE3>(0);
+          CrossCoreWaitFlag(0);
+          if (GetSubBlockIdx() == 1)
+            DataCopyPad(ub, gm, DataCopyExtParams(1, 4, 0, 0, 0),
+                        DataCopyPadExtParams<float>(false, 0, 0, 0.0f));
+        });
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "scalar cache", "a scalar write to GM is still in this core's cache");
   }
 }
 
 // A flag that is polled through the cache never changes.
 EMULATION_TEST(ScalarReadOfAnOldCacheLine) {
   for (const bool is_faulty : {false, true}) {
-    const Report report = RunOnAllCores(1, 0, [](auto) {}, [&](auto gm, auto ub) {
-      if (GetSubBlockIdx() == 0) WriteLine(gm, ub, 1.0f);
-      CrossCoreSetFlag<1, PIPE_MTE3>(0);
-      CrossCoreWaitFlag(0);
-      if (GetSubBlockIdx() == 1) gm.GetValue(0);
-      CrossCoreSetFlag<1, PIPE_MTE3>(0);
-      CrossCoreWaitFlag(0);
-      if (GetSubBlockIdx() == 1 && !is_faulty) {
-        DataCacheCleanAndInvalid<float, CacheLine::ENTIRE_DATA_CACHE, DcciDst::CACHELINE_OUT>(gm);
-      }
-      if (GetSubBlockIdx() == 1) gm.GetValue(0);
-    });
-    if (!is_faulty) CHECK_CLEAN(report);
-    else CHECK_FAULT(report, "scalar cache", "reads GM 'workspace' byte 0 a second time");
+    const Report report = RunOnAllCores(
+        1, 0, [](auto) {},
+        [&](auto gm, auto ub) {
+          if (GetSubBlockIdx() == 0) WriteLine(gm, ub, 1.0f);
+          CrossCoreSetFlag<1, PIPE_MTE3>(0);
+          CrossCoreWaitFlag(0);
+          if (GetSubBlockIdx() == 1) gm.GetValue(0);
+          CrossCoreSetFlag<1, PIPE_MTE3>(0);
+          CrossCoreWaitFlag(0);
+          if (GetSubBlockIdx() == 1 && !is_faulty) {
+            DataCacheCleanAndInvalid<float, CacheLine::ENTIRE_DATA_CACHE, DcciDst::CACHELINE_OUT>(
+                gm);
+          }
+          if (GetSubBlockIdx() == 1) gm.GetValue(0);
+        });
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "scalar cache", "reads GM 'workspace' byte 0 a second time");
   }
 }
 

@@ -74,18 +74,21 @@ EMULATION_TEST(MoreThan255Repeats) {
 
 EMULATION_TEST(StrideThatDoesNotFit) {
   CHECK_FAULT(RunOnUb<float>([](auto ub) {
-    Adds(ub, ub, 1.0f, uint64_t{8}, 1, UnaryRepeatParams(1, 1, 256, 1));
-  }), "parameter range", "the value 256 does not fit a parameter of 8 bits");
+                Adds(ub, ub, 1.0f, uint64_t{8}, 1, UnaryRepeatParams(1, 1, 256, 1));
+              }),
+              "parameter range", "the value 256 does not fit a parameter of 8 bits");
   CHECK_FAULT(RunOnCube([](const CubeTensors &t) {
-    Nd2NzParams copy;
-    copy.srcDValue = 65536;  // a row of 64 heads of 1024 elements
-    DataCopy(t.l1, t.gm, copy);
-  }), "parameter range", "the value 65536 does not fit a parameter of 16 bits");
+                Nd2NzParams copy;
+                copy.srcDValue = 65536;  // a row of 64 heads of 1024 elements
+                DataCopy(t.l1, t.gm, copy);
+              }),
+              "parameter range", "the value 65536 does not fit a parameter of 16 bits");
   CHECK_FAULT(RunOnCube([](const CubeTensors &t) {
-    LoadData2DParams load;
-    load.repeatTimes = 256;
-    LoadData(t.l0a, t.l1, load);
-  }), "parameter range", "the value 256 does not fit a parameter of 8 bits");
+                LoadData2DParams load;
+                load.repeatTimes = 256;
+                LoadData(t.l0a, t.l1, load);
+              }),
+              "parameter range", "the value 256 does not fit a parameter of 8 bits");
 }
 
 EMULATION_TEST(NegativeCount) {
@@ -95,12 +98,14 @@ EMULATION_TEST(NegativeCount) {
 
 EMULATION_TEST(MaskLongerThanARepeat) {
   CHECK_FAULT(RunOnUb<float>([](auto ub) {
-    Adds(ub, ub, 1.0f, uint64_t{65}, 1, UnaryRepeatParams(1, 1, 8, 8));
-  }), "mask", "mask 65, a repeat of this type has 64 elements");
+                Adds(ub, ub, 1.0f, uint64_t{65}, 1, UnaryRepeatParams(1, 1, 8, 8));
+              }),
+              "mask", "mask 65, a repeat of this type has 64 elements");
   CHECK_FAULT(RunOnUb<float>([](auto ub) {
-    const uint64_t mask[2] = {~0ull, 1};
-    Adds(ub, ub, 1.0f, mask, 1, UnaryRepeatParams(1, 1, 8, 8));
-  }), "mask", "mask[1] is 0x1");
+                const uint64_t mask[2] = {~0ull, 1};
+                Adds(ub, ub, 1.0f, mask, 1, UnaryRepeatParams(1, 1, 8, 8));
+              }),
+              "mask", "mask[1] is 0x1");
 }
 
 EMULATION_TEST(NoArithmeticOnBFloat16) {
@@ -109,8 +114,9 @@ EMULATION_TEST(NoArithmeticOnBFloat16) {
   CHECK_FAULT(RunOnUb<bfloat16_t>([](auto ub) { Max(ub, ub, ub, 64); }), "data type",
               "no bfloat16_t form");
   CHECK_FAULT(RunOnUb<bfloat16_t>([](auto ub) {
-    WholeReduceMax(ub, ub, 128, 1, 1, 1, 8, ReduceOrder::ORDER_ONLY_VALUE);
-  }), "data type", "no bfloat16_t form");
+                WholeReduceMax(ub, ub, 128, 1, 1, 1, 8, ReduceOrder::ORDER_ONLY_VALUE);
+              }),
+              "data type", "no bfloat16_t form");
 }
 
 EMULATION_TEST(DataTypesThatAnInstructionLacks) {
@@ -121,17 +127,20 @@ EMULATION_TEST(DataTypesThatAnInstructionLacks) {
   CHECK_FAULT(RunOnUb<uint8_t>([](auto ub) { Duplicate(ub, 1, 64); }), "data type",
               "no uint8_t form");
   CHECK_FAULT(RunOnUb<half>([](auto ub) {
-    Cast(ub.template ReinterpretCast<bfloat16_t>()[1024], ub, RoundMode::CAST_RINT, 64);
-  }), "data type", "no half to bfloat16_t form");
+                Cast(ub.template ReinterpretCast<bfloat16_t>()[1024], ub, RoundMode::CAST_RINT, 64);
+              }),
+              "data type", "no half to bfloat16_t form");
 }
 
 EMULATION_TEST(RoundModesThatACastLacks) {
   CHECK_FAULT(RunOnUb<float>([](auto ub) {
-    Cast(ub.template ReinterpretCast<bfloat16_t>()[2048], ub, RoundMode::CAST_NONE, 64);
-  }), "round mode", "float to bfloat16_t takes CAST_RINT");
+                Cast(ub.template ReinterpretCast<bfloat16_t>()[2048], ub, RoundMode::CAST_NONE, 64);
+              }),
+              "round mode", "float to bfloat16_t takes CAST_RINT");
   CHECK_FAULT(RunOnUb<half>([](auto ub) {
-    Cast(ub.template ReinterpretCast<float>()[1024], ub, RoundMode::CAST_RINT, 64);
-  }), "round mode", "half to float takes CAST_NONE");
+                Cast(ub.template ReinterpretCast<float>()[1024], ub, RoundMode::CAST_RINT, 64);
+              }),
+              "round mode", "half to float takes CAST_NONE");
 }
 
 EMULATION_TEST(PartialOverlapOfSourceAndDestination) {
@@ -147,8 +156,10 @@ EMULATION_TEST(PartialOverlapOfSourceAndDestination) {
 
 EMULATION_TEST(CompareOfPartOfARepeat) {
   CHECK_FAULT(RunOnUb<float>([](auto ub) {
-    CompareScalar(ub.template ReinterpretCast<uint8_t>()[4096], ub, 1.0f, CMPMODE::LT, 60);
-  }), "length", "compares 60 elements");
+                CompareScalar(ub.template ReinterpretCast<uint8_t>()[4096], ub, 1.0f, CMPMODE::LT,
+                              60);
+              }),
+              "length", "compares 60 elements");
 }
 
 EMULATION_TEST(BlockStrideZeroOfBrcb) {
@@ -185,16 +196,19 @@ EMULATION_TEST(FixpipeStridesInWrongUnits) {
 
 EMULATION_TEST(FixpipeWidthIsAMultipleOf16) {
   CHECK_FAULT(RunOnCube([](const CubeTensors &t) {
-    Fixpipe<float, float, CFG_ROW_MAJOR>(t.gm_output, t.l0c, FixpipeParamsV220(20, 16, 16, 32, false));
-  }), "parameter range", "nSize 20 is not a multiple of 16");
+                Fixpipe<float, float, CFG_ROW_MAJOR>(t.gm_output, t.l0c,
+                                                     FixpipeParamsV220(20, 16, 16, 32, false));
+              }),
+              "parameter range", "nSize 20 is not a multiple of 16");
 }
 
 EMULATION_TEST(FixpipeConversionMustMatchTheTarget) {
   CHECK_FAULT(RunOnCube([](const CubeTensors &t) {
-    FixpipeParamsV220 store(16, 16, 16, 16, false);
-    store.quantPre = F322F16;
-    Fixpipe<float, float, CFG_ROW_MAJOR>(t.gm_output, t.l0c, store);
-  }), "data type", "quantPre makes half of float, the tensors are float and float");
+                FixpipeParamsV220 store(16, 16, 16, 16, false);
+                store.quantPre = F322F16;
+                Fixpipe<float, float, CFG_ROW_MAJOR>(t.gm_output, t.l0c, store);
+              }),
+              "data type", "quantPre makes half of float, the tensors are float and float");
 }
 
 EMULATION_TEST(GemvLayoutOfOneRow) {
@@ -209,36 +223,44 @@ EMULATION_TEST(GemvLayoutOfOneRow) {
 
 EMULATION_TEST(MmadDataTypes) {
   CHECK_FAULT(RunOnCube([](const CubeTensors &t) {
-    Mmad(t.l0c, t.l0a, t.l0b.ReinterpretCast<bfloat16_t>(), MmadParams(16, 16, 16, 0, false, true));
-  }), "data type", "half by bfloat16_t into float");
+                Mmad(t.l0c, t.l0a, t.l0b.ReinterpretCast<bfloat16_t>(),
+                     MmadParams(16, 16, 16, 0, false, true));
+              }),
+              "data type", "half by bfloat16_t into float");
   CHECK_FAULT(RunOnCube([](const CubeTensors &t) {
-    Mmad(t.l0c.ReinterpretCast<half>(), t.l0a, t.l0b, MmadParams(16, 16, 16, 0, false, true));
-  }), "data type", "half by half into half");
+                Mmad(t.l0c.ReinterpretCast<half>(), t.l0a, t.l0b,
+                     MmadParams(16, 16, 16, 0, false, true));
+              }),
+              "data type", "half by half into half");
 }
 
 EMULATION_TEST(MmadOperandsInTheWrongMemory) {
   CHECK_FAULT(RunOnCube([](const CubeTensors &t) {
-    Mmad(t.l0c, t.l0b, t.l0a, MmadParams(16, 16, 16, 0, false, true));
-  }), "wrong memory", "multiplies L0B by L0A into L0C");
+                Mmad(t.l0c, t.l0b, t.l0a, MmadParams(16, 16, 16, 0, false, true));
+              }),
+              "wrong memory", "multiplies L0B by L0A into L0C");
 }
 
 EMULATION_TEST(MmadPastItsOperands) {
   CHECK_FAULT(RunOnCube([](const CubeTensors &t) {
-    Mmad(t.l0c, t.l0a, t.l0b, MmadParams(64, 16, 80, 0, false, true));
-  }), "out of range", "touches L0A bytes [0, 10240), the buffer ends at 8192");
+                Mmad(t.l0c, t.l0a, t.l0b, MmadParams(64, 16, 80, 0, false, true));
+              }),
+              "out of range", "touches L0A bytes [0, 10240), the buffer ends at 8192");
 }
 
 EMULATION_TEST(OptionsThatAreNotEmulated) {
   CHECK_FAULT(RunOnCube([](const CubeTensors &t) {
-    Mmad(t.l0c, t.l0a, t.l0b, MmadParams(16, 16, 16, 3, false, true));
-  }), "not emulated", "unitFlag");
+                Mmad(t.l0c, t.l0a, t.l0b, MmadParams(16, 16, 16, 3, false, true));
+              }),
+              "not emulated", "unitFlag");
 }
 
 EMULATION_TEST(TransposedLoadOfFloats) {
   CHECK_FAULT(RunOnCube([](const CubeTensors &t) {
-    LoadData(t.l0a.ReinterpretCast<float>(), t.l1.ReinterpretCast<float>(),
-             LoadData2DParams(0, 1, 1, 0, 0, true, 0));
-  }), "data type", "transposes 16-bit elements only, not float");
+                LoadData(t.l0a.ReinterpretCast<float>(), t.l1.ReinterpretCast<float>(),
+                         LoadData2DParams(0, 1, 1, 0, 0, true, 0));
+              }),
+              "data type", "transposes 16-bit elements only, not float");
 }
 
 EMULATION_TEST(VectorInstructionOnACubeCore) {
@@ -248,32 +270,37 @@ EMULATION_TEST(VectorInstructionOnACubeCore) {
 
 EMULATION_TEST(CubeInstructionOnAVectorCore) {
   CHECK_FAULT(RunOnUb<half>([](auto ub) {
-    Mmad(ub.template ReinterpretCast<float>(), ub, ub, MmadParams(16, 16, 16, 0, false, true));
-  }), "wrong core", "vector cores have no pipe M");
+                Mmad(ub.template ReinterpretCast<float>(), ub, ub,
+                     MmadParams(16, 16, 16, 0, false, true));
+              }),
+              "wrong core", "vector cores have no pipe M");
 }
 
 EMULATION_TEST(PathThatDoesNotExist) {
-  CHECK_FAULT(RunOnCube([](const CubeTensors &t) { DataCopy(t.l0a, t.gm, 256); }),
-              "wrong memory", "GM data goes to UB or L1, not to L0A");
+  CHECK_FAULT(RunOnCube([](const CubeTensors &t) { DataCopy(t.l0a, t.gm, 256); }), "wrong memory",
+              "GM data goes to UB or L1, not to L0A");
 }
 
 EMULATION_TEST(TooManyBlocksInACopy) {
-  CHECK_FAULT(RunOnCube([](const CubeTensors &t) {
-    DataCopy(t.l1, t.gm, DataCopyParams(4096, 1, 0, 0));
-  }), "parameter range", "blockCount 4096, the limit is 4095");
+  CHECK_FAULT(
+      RunOnCube([](const CubeTensors &t) { DataCopy(t.l1, t.gm, DataCopyParams(4096, 1, 0, 0)); }),
+      "parameter range", "blockCount 4096, the limit is 4095");
 }
 
 EMULATION_TEST(LengthThatSplitsAnElement) {
   std::vector<float> input(8, 1.0f);
   Device device(1);
   device.RegisterInput("input", input.data(), 32);
-  CHECK_FAULT(RunVector(&device, [&] {
-    TPipe pipe;
-    TBuf<TPosition::VECCALC> buffer;
-    pipe.InitBuffer(buffer, 64);
-    DataCopyPad(buffer.Get<float>(), Global(input), DataCopyExtParams(1, 10, 0, 0, 0),
-                DataCopyPadExtParams<float>(false, 0, 0, 0.0f));
-  }), "length", "blockLen 10 bytes is not a multiple of the element size 4");
+  CHECK_FAULT(RunVector(&device,
+                        [&] {
+                          TPipe pipe;
+                          TBuf<TPosition::VECCALC> buffer;
+                          pipe.InitBuffer(buffer, 64);
+                          DataCopyPad(buffer.Get<float>(), Global(input),
+                                      DataCopyExtParams(1, 10, 0, 0, 0),
+                                      DataCopyPadExtParams<float>(false, 0, 0, 0.0f));
+                        }),
+              "length", "blockLen 10 bytes is not a multiple of the element size 4");
 }
 
 EMULATION_TEST(AtomicTypes) {
@@ -282,15 +309,17 @@ EMULATION_TEST(AtomicTypes) {
   std::vector<half> output(16, half(0.0f));
   Device device(1);
   device.RegisterInOut("output", output.data(), 32);
-  CHECK_FAULT(RunVector(&device, [&] {
-    TPipe pipe;
-    TBuf<TPosition::VECCALC> buffer;
-    pipe.InitBuffer(buffer, 64);
-    Duplicate(buffer.Get<half>(), half(1.0f), 16);
-    PipeBarrier<PIPE_ALL>();
-    SetAtomicAdd<float>();
-    DataCopy(Global(output), buffer.Get<half>(), 16);
-  }), "data type", "atomic writes are on for float, this instruction writes half");
+  CHECK_FAULT(RunVector(&device,
+                        [&] {
+                          TPipe pipe;
+                          TBuf<TPosition::VECCALC> buffer;
+                          pipe.InitBuffer(buffer, 64);
+                          Duplicate(buffer.Get<half>(), half(1.0f), 16);
+                          PipeBarrier<PIPE_ALL>();
+                          SetAtomicAdd<float>();
+                          DataCopy(Global(output), buffer.Get<half>(), 16);
+                        }),
+              "data type", "atomic writes are on for float, this instruction writes half");
 }
 
 EMULATION_TEST(RegistersLeftSet) {

@@ -35,13 +35,15 @@ void Fail(const char *file, int line, const std::string &text) {
 void CheckFault(const char *file, int line, const ascendc_emulation::Report &report,
                 const std::string &rule, const std::string &text) {
   if (report.rule == rule && report.complaint.find(text) != std::string::npos) return;
-  Fail(file, line, "expected rule '" + rule + "' with text '" + text + "', got '" +
-                       (report.ok() ? "no complaint" : report.complaint) + "'");
+  Fail(file, line,
+       "expected rule '" + rule + "' with text '" + text + "', got '" +
+           (report.ok() ? "no complaint" : report.complaint) + "'");
 }
 
 ascendc_emulation::Report RunVector(ascendc_emulation::Device *device,
                                     const std::function<void()> &body) {
-  return device->Launch(ascendc_emulation::Kernel{[] {}, [&body] {
+  return device->Launch(ascendc_emulation::Kernel{[] {},
+                                                  [&body] {
                                                     if (AscendC::GetBlockIdx() == 0) body();
                                                   }});
 }

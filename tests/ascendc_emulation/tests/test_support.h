@@ -22,25 +22,25 @@ struct Registration {
   Registration(const char *name, void (*body)()) { RegisterTest(name, body); }
 };
 
-#define EMULATION_TEST(Name)                                                    \
-  static void Name();                                                           \
+#define EMULATION_TEST(Name)                                                     \
+  static void Name();                                                            \
   static const emulation_test::Registration registration_of_##Name(#Name, Name); \
   static void Name()
 
-#define CHECK(condition)                                                        \
-  do {                                                                          \
-    if (!(condition)) emulation_test::Fail(__FILE__, __LINE__, #condition);     \
+#define CHECK(condition)                                                    \
+  do {                                                                      \
+    if (!(condition)) emulation_test::Fail(__FILE__, __LINE__, #condition); \
   } while (false)
 
 // The launch broke no rule.
-#define CHECK_CLEAN(report)                                                     \
-  do {                                                                          \
-    const ascendc_emulation::Report &checked = (report);                        \
+#define CHECK_CLEAN(report)                                                         \
+  do {                                                                              \
+    const ascendc_emulation::Report &checked = (report);                            \
     if (!checked.ok()) emulation_test::Fail(__FILE__, __LINE__, checked.complaint); \
   } while (false)
 
 // The launch broke this rule and the message contains the text.
-#define CHECK_FAULT(report, rule_name, text)                                    \
+#define CHECK_FAULT(report, rule_name, text) \
   emulation_test::CheckFault(__FILE__, __LINE__, (report), (rule_name), (text))
 
 void CheckFault(const char *file, int line, const ascendc_emulation::Report &report,

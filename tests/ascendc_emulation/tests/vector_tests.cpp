@@ -60,9 +60,9 @@ class UbRun {
       PipeBarrier<PIPE_ALL>();
       body(result, in[0], in[1], in[2]);
       PipeBarrier<PIPE_ALL>();
-      DataCopyPad(Global(output_), result,
-                  DataCopyExtParams(1, static_cast<uint32_t>(output_.size() * sizeof(Result)), 0,
-                                    0, 0));
+      DataCopyPad(
+          Global(output_), result,
+          DataCopyExtParams(1, static_cast<uint32_t>(output_.size() * sizeof(Result)), 0, 0, 0));
     }));
     return output_;
   }
@@ -84,14 +84,18 @@ EMULATION_TEST(FloatBinaryOperations) {
   static constexpr int32_t kCount = 1000;
   const auto a = RandomFloats(kCount, 1);
   const auto b = RandomFloats(kCount, 2);
-  using Case = std::pair<std::function<void(LocalTensor<float>, LocalTensor<float>,
-                                            LocalTensor<float>)>,
-                         std::function<float(float, float)>>;
+  using Case =
+      std::pair<std::function<void(LocalTensor<float>, LocalTensor<float>, LocalTensor<float>)>,
+                std::function<float(float, float)>>;
   const std::vector<Case> cases = {
-      {[](auto r, auto x, auto y) { Add(r, x, y, kCount); }, [](float x, float y) { return x + y; }},
-      {[](auto r, auto x, auto y) { Sub(r, x, y, kCount); }, [](float x, float y) { return x - y; }},
-      {[](auto r, auto x, auto y) { Mul(r, x, y, kCount); }, [](float x, float y) { return x * y; }},
-      {[](auto r, auto x, auto y) { Div(r, x, y, kCount); }, [](float x, float y) { return x / y; }},
+      {[](auto r, auto x, auto y) { Add(r, x, y, kCount); },
+       [](float x, float y) { return x + y; }},
+      {[](auto r, auto x, auto y) { Sub(r, x, y, kCount); },
+       [](float x, float y) { return x - y; }},
+      {[](auto r, auto x, auto y) { Mul(r, x, y, kCount); },
+       [](float x, float y) { return x * y; }},
+      {[](auto r, auto x, auto y) { Div(r, x, y, kCount); },
+       [](float x, float y) { return x / y; }},
       {[](auto r, auto x, auto y) { Max(r, x, y, kCount); },
        [](float x, float y) { return std::fmax(x, y); }},
       {[](auto r, auto x, auto y) { Min(r, x, y, kCount); },
@@ -101,8 +105,7 @@ EMULATION_TEST(FloatBinaryOperations) {
   };
   for (const Case &test : cases) {
     UbRun<float, float> run(a, b, kCount);
-    const auto result = run.Run(
-        [&](auto r, auto x, auto y, auto) { test.first(r, x, y); }, 0.25f);
+    const auto result = run.Run([&](auto r, auto x, auto y, auto) { test.first(r, x, y); }, 0.25f);
     for (int32_t i = 0; i < kCount; ++i) CHECK(SameBits(result[i], test.second(a[i], b[i])));
   }
 }
@@ -120,8 +123,10 @@ EMULATION_TEST(FloatUnaryAndScalarOperations) {
       {[](auto r, auto x) { Reciprocal(r, x, kCount); }, [](float x) { return 1.0f / x; }},
       {[](auto r, auto x) { Adds(r, x, 1.5f, kCount); }, [](float x) { return x + 1.5f; }},
       {[](auto r, auto x) { Muls(r, x, 0.3f, kCount); }, [](float x) { return x * 0.3f; }},
-      {[](auto r, auto x) { Maxs(r, x, 0.1f, kCount); }, [](float x) { return x > 0.1f ? x : 0.1f; }},
-      {[](auto r, auto x) { Mins(r, x, 0.1f, kCount); }, [](float x) { return x < 0.1f ? x : 0.1f; }},
+      {[](auto r, auto x) { Maxs(r, x, 0.1f, kCount); },
+       [](float x) { return x > 0.1f ? x : 0.1f; }},
+      {[](auto r, auto x) { Mins(r, x, 0.1f, kCount); },
+       [](float x) { return x < 0.1f ? x : 0.1f; }},
       {[](auto r, auto x) { LeakyRelu(r, x, 0.5f, kCount); },
        [](float x) { return x >= 0.0f ? x : x * 0.5f; }},
       {[](auto r, auto x) { Axpy(r, x, 2.0f, kCount); }, [](float x) { return x * 2.0f + 0.5f; }},
@@ -174,9 +179,8 @@ EMULATION_TEST(IntegerOperations) {
   UbRun<int32_t, int32_t> mul_run(a, b, kCount);
   const auto products = mul_run.Run([](auto r, auto x, auto y, auto) { Mul(r, x, y, kCount); });
   UbRun<int32_t, int32_t> shift_run(a, {}, kCount);
-  const auto shifted = shift_run.Run([](auto r, auto x, auto, auto) {
-    ShiftRight(r, x, 3, kCount);
-  });
+  const auto shifted =
+      shift_run.Run([](auto r, auto x, auto, auto) { ShiftRight(r, x, 3, kCount); });
   UbRun<int32_t, int32_t> adds_run(a, {}, kCount);
   const auto added = adds_run.Run([](auto r, auto x, auto, auto) { Adds(r, x, -17, kCount); });
   std::vector<uint16_t> c, d;
@@ -205,10 +209,12 @@ EMULATION_TEST(RepeatStridesAndMasks) {
   static constexpr int kRows = 5, kPitch = 96;
   const auto a = RandomFloats(kRows * kPitch, 6);
   UbRun<float, float> run(a, {}, kRows * kPitch);
-  const auto result = run.Run([](auto r, auto x, auto, auto) {
-    Muls(r, x, 2.0f, uint64_t{64}, kRows, UnaryRepeatParams(1, 1, 12, 12));
-    Muls(r[64], x[64], 2.0f, uint64_t{16}, kRows, UnaryRepeatParams(1, 1, 12, 12));
-  }, -1.0f);
+  const auto result = run.Run(
+      [](auto r, auto x, auto, auto) {
+        Muls(r, x, 2.0f, uint64_t{64}, kRows, UnaryRepeatParams(1, 1, 12, 12));
+        Muls(r[64], x[64], 2.0f, uint64_t{16}, kRows, UnaryRepeatParams(1, 1, 12, 12));
+      },
+      -1.0f);
   for (int row = 0; row < kRows; ++row) {
     for (int column = 0; column < kPitch; ++column) {
       const float expected = column < 80 ? a[row * kPitch + column] * 2.0f : -1.0f;
@@ -240,10 +246,12 @@ EMULATION_TEST(BrcbAndBlockBroadcast) {
 
 EMULATION_TEST(BitMaskTouchesOnlyItsElements) {
   UbRun<float, float> run({}, {}, 128);
-  const auto result = run.Run([](auto r, auto, auto, auto) {
-    const uint64_t mask[2] = {0xf0f0000000000001ull, 0};
-    Duplicate(r, 3.0f, mask, 2, 1, 8);
-  }, 0.0f);
+  const auto result = run.Run(
+      [](auto r, auto, auto, auto) {
+        const uint64_t mask[2] = {0xf0f0000000000001ull, 0};
+        Duplicate(r, 3.0f, mask, 2, 1, 8);
+      },
+      0.0f);
   for (int i = 0; i < 128; ++i) {
     CHECK(result[i] == ((0xf0f0000000000001ull >> (i % 64) & 1) != 0 ? 3.0f : 0.0f));
   }
@@ -251,16 +259,18 @@ EMULATION_TEST(BitMaskTouchesOnlyItsElements) {
 
 EMULATION_TEST(CounterModeAndMaskRegister) {
   UbRun<float, float> run(RandomFloats(256, 9), {}, 256);
-  const auto result = run.Run([](auto r, auto, auto, auto) {
-    SetMaskCount();
-    SetVectorMask<float, MaskMode::COUNTER>(0, 100);
-    Duplicate<float, false>(r, 1.0f, MASK_PLACEHOLDER, 1, 1, 8);
-    SetMaskNorm();
-    SetVectorMask<float>(0, 0xff);
-    Duplicate<float, false>(r[128], 2.0f, MASK_PLACEHOLDER, 1, 1, 8);
-    ResetMask();
-    Duplicate<float, false>(r[192], 4.0f, MASK_PLACEHOLDER, 1, 1, 8);
-  }, 0.0f);
+  const auto result = run.Run(
+      [](auto r, auto, auto, auto) {
+        SetMaskCount();
+        SetVectorMask<float, MaskMode::COUNTER>(0, 100);
+        Duplicate<float, false>(r, 1.0f, MASK_PLACEHOLDER, 1, 1, 8);
+        SetMaskNorm();
+        SetVectorMask<float>(0, 0xff);
+        Duplicate<float, false>(r[128], 2.0f, MASK_PLACEHOLDER, 1, 1, 8);
+        ResetMask();
+        Duplicate<float, false>(r[192], 4.0f, MASK_PLACEHOLDER, 1, 1, 8);
+      },
+      0.0f);
   for (int i = 0; i < 256; ++i) {
     const float expected = i < 100 ? 1.0f : i >= 128 && i < 136 ? 2.0f : i >= 192 ? 4.0f : 0.0f;
     CHECK(result[i] == expected);
@@ -271,17 +281,17 @@ EMULATION_TEST(CastBetweenFloatAndSixteenBits) {
   static constexpr uint32_t kCount = 333;
   const auto a = RandomFloats(kCount, 10);
   UbRun<half, float> half_run(a, {}, kCount);
-  const auto halves = half_run.Run(
-      [](auto r, auto x, auto, auto) { Cast(r, x, RoundMode::CAST_RINT, kCount); });
+  const auto halves =
+      half_run.Run([](auto r, auto x, auto, auto) { Cast(r, x, RoundMode::CAST_RINT, kCount); });
   UbRun<bfloat16_t, float> bf16_run(a, {}, kCount);
-  const auto bf16s = bf16_run.Run(
-      [](auto r, auto x, auto, auto) { Cast(r, x, RoundMode::CAST_RINT, kCount); });
+  const auto bf16s =
+      bf16_run.Run([](auto r, auto x, auto, auto) { Cast(r, x, RoundMode::CAST_RINT, kCount); });
   UbRun<float, half> back_run(halves, {}, kCount);
-  const auto from_half = back_run.Run(
-      [](auto r, auto x, auto, auto) { Cast(r, x, RoundMode::CAST_NONE, kCount); });
+  const auto from_half =
+      back_run.Run([](auto r, auto x, auto, auto) { Cast(r, x, RoundMode::CAST_NONE, kCount); });
   UbRun<float, bfloat16_t> bf16_back(bf16s, {}, kCount);
-  const auto from_bf16 = bf16_back.Run(
-      [](auto r, auto x, auto, auto) { Cast(r, x, RoundMode::CAST_NONE, kCount); });
+  const auto from_bf16 =
+      bf16_back.Run([](auto r, auto x, auto, auto) { Cast(r, x, RoundMode::CAST_NONE, kCount); });
   for (uint32_t i = 0; i < kCount; ++i) {
     CHECK(halves[i].bits == FloatToHalfBits(a[i]));
     CHECK(bf16s[i].bits == FloatToBFloat16Bits(a[i]));
@@ -295,9 +305,11 @@ EMULATION_TEST(CastWithRepeatStrides) {
   static constexpr int kRows = 3;
   const auto a = RandomFloats(kRows * 128, 11);
   UbRun<half, float> run(a, {}, kRows * 80);
-  const auto result = run.Run([](auto r, auto x, auto, auto) {
-    Cast(r, x, RoundMode::CAST_RINT, uint64_t{64}, kRows, UnaryRepeatParams(1, 1, 5, 16));
-  }, half(9.0f));
+  const auto result = run.Run(
+      [](auto r, auto x, auto, auto) {
+        Cast(r, x, RoundMode::CAST_RINT, uint64_t{64}, kRows, UnaryRepeatParams(1, 1, 5, 16));
+      },
+      half(9.0f));
   for (int row = 0; row < kRows; ++row) {
     for (int column = 0; column < 80; ++column) {
       const uint16_t expected =
@@ -319,8 +331,7 @@ EMULATION_TEST(CastToIntegers) {
   for (const auto &[mode, expected] : cases) {
     UbRun<int32_t, float> run(a, {}, 16);
     const RoundMode used = mode;
-    const auto result =
-        run.Run([used](auto r, auto x, auto, auto) { Cast(r, x, used, 16u); });
+    const auto result = run.Run([used](auto r, auto x, auto, auto) { Cast(r, x, used, 16u); });
     for (size_t i = 0; i < expected.size(); ++i) CHECK(result[i] == expected[i]);
     CHECK(result[8] == std::numeric_limits<int32_t>::max());
     CHECK(result[9] == std::numeric_limits<int32_t>::min());
@@ -361,13 +372,11 @@ EMULATION_TEST(WholeReduceFindsMaxSumAndIndex) {
     WholeReduceMax(r, x, kColumns, kRows, 1, 1, 8, ReduceOrder::ORDER_ONLY_VALUE);
   });
   UbRun<float, float> pair_run(a, {}, 2 * kRows);
-  const auto pairs = pair_run.Run([](auto r, auto x, auto, auto) {
-    WholeReduceMax(r, x, kColumns, kRows, 1, 1, 8);
-  });
+  const auto pairs = pair_run.Run(
+      [](auto r, auto x, auto, auto) { WholeReduceMax(r, x, kColumns, kRows, 1, 1, 8); });
   UbRun<float, float> sum_run(a, {}, kRows);
-  const auto sums = sum_run.Run([](auto r, auto x, auto, auto) {
-    WholeReduceSum(r, x, 50, kRows, 1, 1, 8);
-  });
+  const auto sums =
+      sum_run.Run([](auto r, auto x, auto, auto) { WholeReduceSum(r, x, 50, kRows, 1, 1, 8); });
   UbRun<float, float> min_run(a, {}, kRows);
   const auto minima = min_run.Run([](auto r, auto x, auto, auto) {
     ReduceRepeat<ReduceType::MIN>(r, x, kColumns, kRows, 1, 1, 8, ReduceOrder::ORDER_ONLY_VALUE);
@@ -397,9 +406,8 @@ EMULATION_TEST(BlockReduceGivesEightResultsPerRepeat) {
   static constexpr int kRepeats = 6;
   const auto a = RandomFloats(kRepeats * 64, 14);
   UbRun<float, float> max_run(a, {}, kRepeats * 8);
-  const auto maxima = max_run.Run([](auto r, auto x, auto, auto) {
-    BlockReduceMax(r, x, kRepeats, 64, 1, 1, 8);
-  });
+  const auto maxima =
+      max_run.Run([](auto r, auto x, auto, auto) { BlockReduceMax(r, x, kRepeats, 64, 1, 1, 8); });
   UbRun<float, float> sum_run(a, {}, kRepeats * 8);
   const auto sums = sum_run.Run([](auto r, auto x, auto, auto) {
     ReduceDataBlock<ReduceType::SUM>(r, x, 64, kRepeats, 1, 1, 8);
@@ -457,9 +465,9 @@ EMULATION_TEST(CompareAndSelect) {
 EMULATION_TEST(CopyMovesMaskedRows) {
   const auto a = RandomFloats(4 * 64, 17);
   UbRun<float, float> run(a, {}, 4 * 64);
-  const auto result = run.Run([](auto r, auto x, auto, auto) {
-    Copy(r, x, uint64_t{40}, 4, CopyRepeatParams(1, 1, 8, 8));
-  }, 0.0f);
+  const auto result = run.Run(
+      [](auto r, auto x, auto, auto) { Copy(r, x, uint64_t{40}, 4, CopyRepeatParams(1, 1, 8, 8)); },
+      0.0f);
   for (int i = 0; i < 256; ++i) CHECK(result[i] == (i % 64 < 40 ? a[i] : 0.0f));
 }
 
@@ -470,9 +478,11 @@ EMULATION_TEST(NanReachesEveryResultThatSeesIt) {
   UbRun<float, float> max_run(a, std::vector<float>(64, 2.0f), 64);
   const auto maxima = max_run.Run([](auto r, auto x, auto y, auto) { Max(r, x, y, 64); });
   UbRun<float, float> reduce_run(a, {}, 8);
-  const auto reduced = reduce_run.Run([](auto r, auto x, auto, auto) {
-    WholeReduceMax(r, x, 64, 1, 1, 1, 8, ReduceOrder::ORDER_ONLY_VALUE);
-  }, 0.0f);
+  const auto reduced = reduce_run.Run(
+      [](auto r, auto x, auto, auto) {
+        WholeReduceMax(r, x, 64, 1, 1, 1, 8, ReduceOrder::ORDER_ONLY_VALUE);
+      },
+      0.0f);
   CHECK(std::isnan(maxima[5]) && maxima[4] == 2.0f);
   CHECK(std::isnan(reduced[0]));
 }

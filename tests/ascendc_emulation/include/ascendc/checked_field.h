@@ -18,8 +18,8 @@ class CheckedField {
  public:
   constexpr CheckedField() = default;
 
-  template <typename Value, typename = std::enable_if_t<std::is_arithmetic_v<Value> ||
-                                                        std::is_enum_v<Value>>>
+  template <typename Value,
+            typename = std::enable_if_t<std::is_arithmetic_v<Value> || std::is_enum_v<Value>>>
   constexpr CheckedField(Value value) : value_(static_cast<T>(value)) {
     if (static_cast<Value>(value_) != value || (value_ < T(0)) != (value < Value(0))) {
       FailFieldRange(static_cast<int64_t>(value), static_cast<int64_t>(sizeof(T) * 8),

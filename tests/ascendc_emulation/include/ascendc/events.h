@@ -41,18 +41,17 @@ struct EventPipes {
 using P = ascendc_emulation::Pipe;
 // In the order of HardEvent.
 constexpr EventPipes kEventPipes[] = {
-    {P::kMte2, P::kMte1}, {P::kMte1, P::kMte2}, {P::kMte1, P::kM},    {P::kM, P::kMte1},
-    {P::kMte2, P::kV},    {P::kV, P::kMte2},    {P::kMte3, P::kV},    {P::kV, P::kMte3},
-    {P::kM, P::kV},       {P::kV, P::kM},       {P::kV, P::kV},       {P::kMte3, P::kMte1},
-    {P::kMte1, P::kMte3}, {P::kMte1, P::kV},    {P::kMte2, P::kM},    {P::kM, P::kMte2},
-    {P::kV, P::kMte1},    {P::kM, P::kFix},     {P::kFix, P::kM},     {P::kMte3, P::kMte2},
-    {P::kMte2, P::kMte3}, {P::kS, P::kV},       {P::kV, P::kS},       {P::kS, P::kMte2},
-    {P::kMte2, P::kS},    {P::kS, P::kMte3},    {P::kMte3, P::kS},    {P::kMte2, P::kFix},
-    {P::kFix, P::kMte2},  {P::kFix, P::kS},     {P::kM, P::kS},       {P::kFix, P::kMte3},
+    {P::kMte2, P::kMte1}, {P::kMte1, P::kMte2}, {P::kMte1, P::kM},  {P::kM, P::kMte1},
+    {P::kMte2, P::kV},    {P::kV, P::kMte2},    {P::kMte3, P::kV},  {P::kV, P::kMte3},
+    {P::kM, P::kV},       {P::kV, P::kM},       {P::kV, P::kV},     {P::kMte3, P::kMte1},
+    {P::kMte1, P::kMte3}, {P::kMte1, P::kV},    {P::kMte2, P::kM},  {P::kM, P::kMte2},
+    {P::kV, P::kMte1},    {P::kM, P::kFix},     {P::kFix, P::kM},   {P::kMte3, P::kMte2},
+    {P::kMte2, P::kMte3}, {P::kS, P::kV},       {P::kV, P::kS},     {P::kS, P::kMte2},
+    {P::kMte2, P::kS},    {P::kS, P::kMte3},    {P::kMte3, P::kS},  {P::kMte2, P::kFix},
+    {P::kFix, P::kMte2},  {P::kFix, P::kS},     {P::kM, P::kS},     {P::kFix, P::kMte3},
     {P::kMte1, P::kFix},  {P::kFix, P::kMte1},  {P::kFix, P::kFix},
 };
-static_assert(sizeof(kEventPipes) / sizeof(kEventPipes[0]) ==
-              static_cast<size_t>(HardEvent::MAX));
+static_assert(sizeof(kEventPipes) / sizeof(kEventPipes[0]) == static_cast<size_t>(HardEvent::MAX));
 }  // namespace event_detail
 
 constexpr ascendc_emulation::Pipe EventSource(HardEvent event) {
@@ -74,7 +73,8 @@ void WaitFlag(int32_t event_id) {
 
 template <pipe_t pipe>
 void PipeBarrier() {
-  static_assert(pipe != PIPE_S, "the scalar pipe orders itself: PipeBarrier<PIPE_S> does not exist");
+  static_assert(pipe != PIPE_S,
+                "the scalar pipe orders itself: PipeBarrier<PIPE_S> does not exist");
   if constexpr (pipe == PIPE_ALL) {
     ascendc_emulation::BarrierAll();
   } else {

@@ -57,7 +57,8 @@ class TPipe {
   // (or the destructor) waits for them. A kernel that uses these ids by hand must know that.
   TPipe() { Init(); }
   ~TPipe() noexcept(false) {
-    const bool is_unwinding = std::uncaught_exceptions() != 0 || ascendc_emulation::IsLaunchEnding();
+    const bool is_unwinding =
+        std::uncaught_exceptions() != 0 || ascendc_emulation::IsLaunchEnding();
     if (!is_destroyed_ && !is_unwinding) Destroy();
   }
   TPipe(const TPipe &) = delete;

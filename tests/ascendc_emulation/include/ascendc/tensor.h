@@ -15,16 +15,26 @@ namespace AscendC {
 template <typename T>
 constexpr ascendc_emulation::DType DTypeOf() {
   using ascendc_emulation::DType;
-  if constexpr (std::is_same_v<T, half>) return DType::kHalf;
-  else if constexpr (std::is_same_v<T, bfloat16_t>) return DType::kBFloat16;
-  else if constexpr (std::is_same_v<T, float>) return DType::kFloat;
-  else if constexpr (std::is_same_v<T, int8_t>) return DType::kInt8;
-  else if constexpr (std::is_same_v<T, uint8_t>) return DType::kUint8;
-  else if constexpr (std::is_same_v<T, int16_t>) return DType::kInt16;
-  else if constexpr (std::is_same_v<T, uint16_t>) return DType::kUint16;
-  else if constexpr (std::is_same_v<T, int32_t>) return DType::kInt32;
-  else if constexpr (std::is_same_v<T, uint32_t>) return DType::kUint32;
-  else if constexpr (std::is_same_v<T, int64_t>) return DType::kInt64;
+  if constexpr (std::is_same_v<T, half>)
+    return DType::kHalf;
+  else if constexpr (std::is_same_v<T, bfloat16_t>)
+    return DType::kBFloat16;
+  else if constexpr (std::is_same_v<T, float>)
+    return DType::kFloat;
+  else if constexpr (std::is_same_v<T, int8_t>)
+    return DType::kInt8;
+  else if constexpr (std::is_same_v<T, uint8_t>)
+    return DType::kUint8;
+  else if constexpr (std::is_same_v<T, int16_t>)
+    return DType::kInt16;
+  else if constexpr (std::is_same_v<T, uint16_t>)
+    return DType::kUint16;
+  else if constexpr (std::is_same_v<T, int32_t>)
+    return DType::kInt32;
+  else if constexpr (std::is_same_v<T, uint32_t>)
+    return DType::kUint32;
+  else if constexpr (std::is_same_v<T, int64_t>)
+    return DType::kInt64;
   else {
     static_assert(std::is_same_v<T, uint64_t>, "no device data type");
     return DType::kUint64;
@@ -67,9 +77,9 @@ class LocalTensor {
     const uint64_t end = address_bytes + static_cast<uint64_t>(num_elements) * sizeof(T);
     const uint64_t capacity = ascendc_emulation::LocalCapacity(MemoryOf(position));
     if (end > capacity) {
-      ascendc_emulation::FailRule("capacity", "LocalTensor [%u, %llu) ends past the memory's %llu bytes",
-                                  address_bytes, static_cast<unsigned long long>(end),
-                                  static_cast<unsigned long long>(capacity));
+      ascendc_emulation::FailRule(
+          "capacity", "LocalTensor [%u, %llu) ends past the memory's %llu bytes", address_bytes,
+          static_cast<unsigned long long>(end), static_cast<unsigned long long>(capacity));
     }
     ref_ = {MemoryOf(position), DTypeOf<T>(), address_bytes, static_cast<uint32_t>(end)};
   }
@@ -83,7 +93,8 @@ class LocalTensor {
     LocalTensor result = *this;
     const uint64_t begin = ref_.begin + static_cast<uint64_t>(offset_elements) * sizeof(T);
     if (begin > ref_.end) {
-      ascendc_emulation::FailRule("out of range", "LocalTensor[%u] begins past its buffer of %u bytes",
+      ascendc_emulation::FailRule("out of range",
+                                  "LocalTensor[%u] begins past its buffer of %u bytes",
                                   offset_elements, ref_.end - ref_.begin);
     }
     result.ref_.begin = static_cast<uint32_t>(begin);

@@ -63,35 +63,35 @@ struct NonDeduced {
   using Type = T;
 };
 
-#define EMULATE_BINARY(Name, op)                                                                  \
-  template <typename T, bool isSetMask = true>                                                    \
-  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1,    \
-            const uint64_t mask[], vector_detail::RepeatTime repeat_time,                         \
-            const BinaryRepeatParams &params) {                                                   \
-    using namespace vector_detail;                                                                \
-    ascendc_emulation::VectorBinary(                                                              \
-        #Name, op, Strided(dst, params.dstBlkStride, params.dstRepStride),                        \
-        Strided(src0, params.src0BlkStride, params.src0RepStride),                                \
-        Strided(src1, params.src1BlkStride, params.src1RepStride), Bits<isSetMask>(mask),         \
-        repeat_time);                                                                             \
-  }                                                                                               \
-  template <typename T, bool isSetMask = true>                                                    \
-  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1,    \
-            uint64_t mask, vector_detail::RepeatTime repeat_time,                                 \
-            const BinaryRepeatParams &params) {                                                   \
-    using namespace vector_detail;                                                                \
-    ascendc_emulation::VectorBinary(                                                              \
-        #Name, op, Strided(dst, params.dstBlkStride, params.dstRepStride),                        \
-        Strided(src0, params.src0BlkStride, params.src0RepStride),                                \
-        Strided(src1, params.src1BlkStride, params.src1RepStride), Contiguous<isSetMask>(mask),   \
-        repeat_time);                                                                             \
-  }                                                                                               \
-  template <typename T>                                                                           \
-  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1,    \
-            const int32_t &count) {                                                               \
-    using namespace vector_detail;                                                                \
-    ascendc_emulation::VectorBinary(#Name, op, Whole(dst), Whole(src0), Whole(src1),              \
-                                    Count(count), 0);                                             \
+#define EMULATE_BINARY(Name, op)                                                                   \
+  template <typename T, bool isSetMask = true>                                                     \
+  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1,     \
+            const uint64_t mask[], vector_detail::RepeatTime repeat_time,                          \
+            const BinaryRepeatParams &params) {                                                    \
+    using namespace vector_detail;                                                                 \
+    ascendc_emulation::VectorBinary(#Name, op,                                                     \
+                                    Strided(dst, params.dstBlkStride, params.dstRepStride),        \
+                                    Strided(src0, params.src0BlkStride, params.src0RepStride),     \
+                                    Strided(src1, params.src1BlkStride, params.src1RepStride),     \
+                                    Bits<isSetMask>(mask), repeat_time);                           \
+  }                                                                                                \
+  template <typename T, bool isSetMask = true>                                                     \
+  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1,     \
+            uint64_t mask, vector_detail::RepeatTime repeat_time,                                  \
+            const BinaryRepeatParams &params) {                                                    \
+    using namespace vector_detail;                                                                 \
+    ascendc_emulation::VectorBinary(#Name, op,                                                     \
+                                    Strided(dst, params.dstBlkStride, params.dstRepStride),        \
+                                    Strided(src0, params.src0BlkStride, params.src0RepStride),     \
+                                    Strided(src1, params.src1BlkStride, params.src1RepStride),     \
+                                    Contiguous<isSetMask>(mask), repeat_time);                     \
+  }                                                                                                \
+  template <typename T>                                                                            \
+  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1,     \
+            const int32_t &count) {                                                                \
+    using namespace vector_detail;                                                                 \
+    ascendc_emulation::VectorBinary(#Name, op, Whole(dst), Whole(src0), Whole(src1), Count(count), \
+                                    0);                                                            \
   }
 
 EMULATE_BINARY(Add, vector_detail::VectorOp::kAdd)
@@ -105,29 +105,29 @@ EMULATE_BINARY(Or, vector_detail::VectorOp::kOr)
 EMULATE_BINARY(MulAddDst, vector_detail::VectorOp::kMulAddDst)
 #undef EMULATE_BINARY
 
-#define EMULATE_UNARY(Name, op)                                                                   \
-  template <typename T, bool isSetMask = true>                                                    \
-  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask[],          \
-            vector_detail::RepeatTime repeat_time, const UnaryRepeatParams &params) {             \
-    using namespace vector_detail;                                                                \
-    ascendc_emulation::VectorUnary(#Name, op,                                                     \
-                                   Strided(dst, params.dstBlkStride, params.dstRepStride),        \
-                                   Strided(src, params.srcBlkStride, params.srcRepStride), {},    \
-                                   Bits<isSetMask>(mask), repeat_time);                           \
-  }                                                                                               \
-  template <typename T, bool isSetMask = true>                                                    \
-  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, uint64_t mask,                  \
-            vector_detail::RepeatTime repeat_time, const UnaryRepeatParams &params) {             \
-    using namespace vector_detail;                                                                \
-    ascendc_emulation::VectorUnary(#Name, op,                                                     \
-                                   Strided(dst, params.dstBlkStride, params.dstRepStride),        \
-                                   Strided(src, params.srcBlkStride, params.srcRepStride), {},    \
-                                   Contiguous<isSetMask>(mask), repeat_time);                     \
-  }                                                                                               \
-  template <typename T>                                                                           \
-  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t &count) {         \
-    using namespace vector_detail;                                                                \
-    ascendc_emulation::VectorUnary(#Name, op, Whole(dst), Whole(src), {}, Count(count), 0);       \
+#define EMULATE_UNARY(Name, op)                                                                \
+  template <typename T, bool isSetMask = true>                                                 \
+  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask[],       \
+            vector_detail::RepeatTime repeat_time, const UnaryRepeatParams &params) {          \
+    using namespace vector_detail;                                                             \
+    ascendc_emulation::VectorUnary(#Name, op,                                                  \
+                                   Strided(dst, params.dstBlkStride, params.dstRepStride),     \
+                                   Strided(src, params.srcBlkStride, params.srcRepStride), {}, \
+                                   Bits<isSetMask>(mask), repeat_time);                        \
+  }                                                                                            \
+  template <typename T, bool isSetMask = true>                                                 \
+  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, uint64_t mask,               \
+            vector_detail::RepeatTime repeat_time, const UnaryRepeatParams &params) {          \
+    using namespace vector_detail;                                                             \
+    ascendc_emulation::VectorUnary(#Name, op,                                                  \
+                                   Strided(dst, params.dstBlkStride, params.dstRepStride),     \
+                                   Strided(src, params.srcBlkStride, params.srcRepStride), {}, \
+                                   Contiguous<isSetMask>(mask), repeat_time);                  \
+  }                                                                                            \
+  template <typename T>                                                                        \
+  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t &count) {      \
+    using namespace vector_detail;                                                             \
+    ascendc_emulation::VectorUnary(#Name, op, Whole(dst), Whole(src), {}, Count(count), 0);    \
   }
 
 EMULATE_UNARY(Exp, vector_detail::VectorOp::kExp)
@@ -140,33 +140,33 @@ EMULATE_UNARY(Relu, vector_detail::VectorOp::kRelu)
 EMULATE_UNARY(Not, vector_detail::VectorOp::kNot)
 #undef EMULATE_UNARY
 
-#define EMULATE_SCALAR(Name, op)                                                                  \
-  template <typename T, bool isSetMask = true>                                                    \
-  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src,                                 \
-            const typename NonDeduced<T>::Type &scalar, const uint64_t mask[],                    \
-            vector_detail::RepeatTime repeat_time, const UnaryRepeatParams &params) {             \
-    using namespace vector_detail;                                                                \
-    ascendc_emulation::VectorUnary(#Name, op,                                                     \
-                                   Strided(dst, params.dstBlkStride, params.dstRepStride),        \
-                                   Strided(src, params.srcBlkStride, params.srcRepStride),        \
-                                   ToScalar(scalar), Bits<isSetMask>(mask), repeat_time);         \
-  }                                                                                               \
-  template <typename T, bool isSetMask = true>                                                    \
-  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src,                                 \
-            const typename NonDeduced<T>::Type &scalar, uint64_t mask,                            \
-            vector_detail::RepeatTime repeat_time, const UnaryRepeatParams &params) {             \
-    using namespace vector_detail;                                                                \
-    ascendc_emulation::VectorUnary(#Name, op,                                                     \
-                                   Strided(dst, params.dstBlkStride, params.dstRepStride),        \
-                                   Strided(src, params.srcBlkStride, params.srcRepStride),        \
-                                   ToScalar(scalar), Contiguous<isSetMask>(mask), repeat_time);   \
-  }                                                                                               \
-  template <typename T, bool isSetMask = true>                                                    \
-  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src,                                 \
-            const typename NonDeduced<T>::Type &scalar, const int32_t &count) {                   \
-    using namespace vector_detail;                                                                \
-    ascendc_emulation::VectorUnary(#Name, op, Whole(dst), Whole(src), ToScalar(scalar),           \
-                                   Count(count), 0);                                              \
+#define EMULATE_SCALAR(Name, op)                                                                \
+  template <typename T, bool isSetMask = true>                                                  \
+  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src,                               \
+            const typename NonDeduced<T>::Type &scalar, const uint64_t mask[],                  \
+            vector_detail::RepeatTime repeat_time, const UnaryRepeatParams &params) {           \
+    using namespace vector_detail;                                                              \
+    ascendc_emulation::VectorUnary(#Name, op,                                                   \
+                                   Strided(dst, params.dstBlkStride, params.dstRepStride),      \
+                                   Strided(src, params.srcBlkStride, params.srcRepStride),      \
+                                   ToScalar(scalar), Bits<isSetMask>(mask), repeat_time);       \
+  }                                                                                             \
+  template <typename T, bool isSetMask = true>                                                  \
+  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src,                               \
+            const typename NonDeduced<T>::Type &scalar, uint64_t mask,                          \
+            vector_detail::RepeatTime repeat_time, const UnaryRepeatParams &params) {           \
+    using namespace vector_detail;                                                              \
+    ascendc_emulation::VectorUnary(#Name, op,                                                   \
+                                   Strided(dst, params.dstBlkStride, params.dstRepStride),      \
+                                   Strided(src, params.srcBlkStride, params.srcRepStride),      \
+                                   ToScalar(scalar), Contiguous<isSetMask>(mask), repeat_time); \
+  }                                                                                             \
+  template <typename T, bool isSetMask = true>                                                  \
+  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src,                               \
+            const typename NonDeduced<T>::Type &scalar, const int32_t &count) {                 \
+    using namespace vector_detail;                                                              \
+    ascendc_emulation::VectorUnary(#Name, op, Whole(dst), Whole(src), ToScalar(scalar),         \
+                                   Count(count), 0);                                            \
   }
 
 EMULATE_SCALAR(Adds, vector_detail::VectorOp::kAdds)
@@ -193,8 +193,8 @@ template <typename T, typename U>
 void Axpy(const LocalTensor<T> &dst, const LocalTensor<U> &src,
           const typename NonDeduced<U>::Type &scalar, const int32_t &count) {
   using namespace vector_detail;
-  ascendc_emulation::VectorUnary("Axpy", VectorOp::kAxpy, Whole(dst), Whole(src),
-                                 ToScalar(scalar), Count(count), 0);
+  ascendc_emulation::VectorUnary("Axpy", VectorOp::kAxpy, Whole(dst), Whole(src), ToScalar(scalar),
+                                 Count(count), 0);
 }
 
 // ---- moves and conversions inside UB ----
@@ -211,10 +211,9 @@ template <typename T, bool isSetMask = true>
 void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint64_t mask[],
           vector_detail::RepeatTime repeat_time, const CopyRepeatParams &params) {
   using namespace vector_detail;
-  ascendc_emulation::VectorUnary("Copy", VectorOp::kCopy,
-                                 Strided(dst, params.dstStride, params.dstRepeatSize),
-                                 Strided(src, params.srcStride, params.srcRepeatSize), {},
-                                 Bits<isSetMask>(mask), repeat_time);
+  ascendc_emulation::VectorUnary(
+      "Copy", VectorOp::kCopy, Strided(dst, params.dstStride, params.dstRepeatSize),
+      Strided(src, params.srcStride, params.srcRepeatSize), {}, Bits<isSetMask>(mask), repeat_time);
 }
 
 template <typename T, typename U, bool isSetMask = true>
@@ -239,8 +238,8 @@ template <typename T, typename U>
 void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, const RoundMode &round_mode,
           const uint32_t count) {
   using namespace vector_detail;
-  ascendc_emulation::VectorCast(Whole(dst), Whole(src), static_cast<int>(round_mode),
-                                Count(count), 0);
+  ascendc_emulation::VectorCast(Whole(dst), Whole(src), static_cast<int>(round_mode), Count(count),
+                                0);
 }
 
 namespace vector_detail {
@@ -277,8 +276,7 @@ void Duplicate(const LocalTensor<T> &dst, const typename NonDeduced<T>::Type &va
 
 // dst[i] <- first + i
 template <typename T>
-void CreateVecIndex(LocalTensor<T> dst, const typename NonDeduced<T>::Type &first,
-                    uint32_t count) {
+void CreateVecIndex(LocalTensor<T> dst, const typename NonDeduced<T>::Type &first, uint32_t count) {
   using namespace vector_detail;
   ascendc_emulation::VectorCreateIndex(Whole(dst), ToScalar(first), Count(count), 0);
 }

@@ -24,10 +24,9 @@ void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalT
              const BinaryRepeatParams &params) {
   using namespace vector_detail;
   const VectorOperand right = Strided(src1, params.src1BlkStride, params.src1RepStride);
-  ascendc_emulation::VectorCompare("Compare", dst.Ref(),
-                                   Strided(src0, params.src0BlkStride, params.src0RepStride),
-                                   &right, {}, static_cast<int>(mode),
-                                   Contiguous<isSetMask>(mask), repeat_time);
+  ascendc_emulation::VectorCompare(
+      "Compare", dst.Ref(), Strided(src0, params.src0BlkStride, params.src0RepStride), &right, {},
+      static_cast<int>(mode), Contiguous<isSetMask>(mask), repeat_time);
 }
 template <typename T, typename U>
 void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src,
@@ -65,11 +64,10 @@ void Select(const LocalTensor<T> &dst, const LocalTensor<U> &select_mask,
             vector_detail::RepeatTime repeat_time, const BinaryRepeatParams &params) {
   using namespace vector_detail;
   const VectorOperand right = Strided(src1, params.src1BlkStride, params.src1RepStride);
-  ascendc_emulation::VectorSelect(Strided(dst, params.dstBlkStride, params.dstRepStride),
-                                  select_mask.Ref(),
-                                  Strided(src0, params.src0BlkStride, params.src0RepStride),
-                                  &right, {}, static_cast<int>(mode),
-                                  Contiguous<isSetMask>(mask), repeat_time);
+  ascendc_emulation::VectorSelect(
+      Strided(dst, params.dstBlkStride, params.dstRepStride), select_mask.Ref(),
+      Strided(src0, params.src0BlkStride, params.src0RepStride), &right, {}, static_cast<int>(mode),
+      Contiguous<isSetMask>(mask), repeat_time);
 }
 
 // dst[i] <- the element at byte offset base + offsets[i] of src
@@ -151,33 +149,32 @@ void ReduceRepeat(const LocalTensor<T> &dst, const LocalTensor<U> &src, const Ma
                   ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX) {
   static_assert(std::is_same_v<T, U>, "this architecture reduces to the source's type");
   const ReduceOrder used = reduce_type == ReduceType::SUM ? ReduceOrder::ORDER_ONLY_VALUE : order;
-  vector_detail::ReduceRepeats("ReduceRepeat",
-                               static_cast<ascendc_emulation::Reduction>(reduce_type), used, dst,
-                               src, mask, isSetMask, repeat_time, target_stride, block_stride,
-                               repeat_stride);
+  vector_detail::ReduceRepeats(
+      "ReduceRepeat", static_cast<ascendc_emulation::Reduction>(reduce_type), used, dst, src, mask,
+      isSetMask, repeat_time, target_stride, block_stride, repeat_stride);
 }
 
 // ---- reduction of each 32-byte block to one value; eight results for each repeat ----
-#define EMULATE_BLOCK_REDUCE(Name, reduction)                                                     \
-  template <typename T, bool isSetMask = true>                                                    \
-  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t repeat_time,      \
-            const int32_t mask, const int32_t target_stride, const int32_t block_stride,          \
-            const int32_t repeat_stride) {                                                        \
-    using namespace vector_detail;                                                                \
-    ascendc_emulation::VectorReduceBlock(                                                         \
-        #Name, reduction, dst.Ref(), field::U16(target_stride),                                   \
-        Strided(src, field::U16(block_stride), field::U16(repeat_stride)),                        \
-        ReduceMask(mask, isSetMask), RepeatTime(repeat_time));                                    \
-  }                                                                                               \
-  template <typename T, bool isSetMask = true>                                                    \
-  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t repeat_time,      \
-            const uint64_t mask[], const int32_t target_stride, const int32_t block_stride,       \
-            const int32_t repeat_stride) {                                                        \
-    using namespace vector_detail;                                                                \
-    ascendc_emulation::VectorReduceBlock(                                                         \
-        #Name, reduction, dst.Ref(), field::U16(target_stride),                                   \
-        Strided(src, field::U16(block_stride), field::U16(repeat_stride)),                        \
-        ReduceMask(mask, isSetMask), RepeatTime(repeat_time));                                    \
+#define EMULATE_BLOCK_REDUCE(Name, reduction)                                                \
+  template <typename T, bool isSetMask = true>                                               \
+  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t repeat_time, \
+            const int32_t mask, const int32_t target_stride, const int32_t block_stride,     \
+            const int32_t repeat_stride) {                                                   \
+    using namespace vector_detail;                                                           \
+    ascendc_emulation::VectorReduceBlock(                                                    \
+        #Name, reduction, dst.Ref(), field::U16(target_stride),                              \
+        Strided(src, field::U16(block_stride), field::U16(repeat_stride)),                   \
+        ReduceMask(mask, isSetMask), RepeatTime(repeat_time));                               \
+  }                                                                                          \
+  template <typename T, bool isSetMask = true>                                               \
+  void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const int32_t repeat_time, \
+            const uint64_t mask[], const int32_t target_stride, const int32_t block_stride,  \
+            const int32_t repeat_stride) {                                                   \
+    using namespace vector_detail;                                                           \
+    ascendc_emulation::VectorReduceBlock(                                                    \
+        #Name, reduction, dst.Ref(), field::U16(target_stride),                              \
+        Strided(src, field::U16(block_stride), field::U16(repeat_stride)),                   \
+        ReduceMask(mask, isSetMask), RepeatTime(repeat_time));                               \
   }
 
 EMULATE_BLOCK_REDUCE(BlockReduceMax, ascendc_emulation::Reduction::kMax)
@@ -194,8 +191,7 @@ void ReduceDataBlock(const LocalTensor<T> &dst, const LocalTensor<U> &src, const
   static_assert(std::is_same_v<T, U>, "this architecture reduces to the source's type");
   ascendc_emulation::VectorReduceBlock(
       "ReduceDataBlock", static_cast<ascendc_emulation::Reduction>(reduce_type), dst.Ref(),
-      field::U16(target_stride),
-      Strided(src, field::U16(block_stride), field::U16(repeat_stride)),
+      field::U16(target_stride), Strided(src, field::U16(block_stride), field::U16(repeat_stride)),
       ReduceMask(mask, isSetMask), RepeatTime(repeat_time));
 }
 

@@ -61,8 +61,9 @@ struct CoreCounters {
   uint64_t instructions[static_cast<size_t>(Pipe::kNumPipes)] = {};
 };
 
-// Published rates of Atlas A2 (910B2): 24 AI cores, 354 TFLOPS in half precision, 1.6 TB/s. A vector
-// core handles one 256-byte repeat per cycle; the clock follows from 354e12 = 24 * 8192 * clock.
+// Published rates of Atlas A2 (910B2): 24 AI cores, 354 TFLOPS in half precision, 1.6 TB/s. A
+// vector core handles one 256-byte repeat per cycle; the clock follows from 354e12 = 24 * 8192 *
+// clock.
 struct DeviceRates {
   double hbm_bytes_per_second = 1.6e12;
   double cube_flops_per_core = 354e12 / 24;
@@ -124,8 +125,8 @@ class Device {
   // Input and output at once (content set, writing allowed).
   void RegisterInOut(const std::string &name, void *address, uint64_t num_bytes);
   // Memory behind the 16 MB that the framework keeps for itself: a kernel reaches the num_bytes
-  // through GetUserWorkspace(returned address); touching the part before them is an error. Unset when
-  // a launch begins.
+  // through GetUserWorkspace(returned address); touching the part before them is an error. Unset
+  // when a launch begins.
   uint8_t *AllocateWorkspace(const std::string &name, uint64_t num_bytes);
   // A dynamic input: pointers to tensors of the given shapes, in the layout of ListTensorDesc.
   uint8_t *AllocateTensorList(const std::string &name, const std::vector<const void *> &tensors,

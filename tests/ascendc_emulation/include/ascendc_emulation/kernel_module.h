@@ -1,8 +1,9 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// A kernel source compiled for one kind of core, as a shared module. The cube and the vector form of a
-// source define the same names with different bodies, so they must never meet in one link unit.
+// A kernel source compiled for one kind of core, as a shared module. The cube and the vector form
+// of a source define the same names with different bodies, so they must never meet in one link
+// unit.
 #ifndef ASCENDC_EMULATION_KERNEL_MODULE_H_
 #define ASCENDC_EMULATION_KERNEL_MODULE_H_
 

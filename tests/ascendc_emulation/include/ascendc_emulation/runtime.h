@@ -106,9 +106,9 @@ struct BlockPadding {
 
 struct NdToNz {
   int64_t num_matrices = 0, num_rows = 0, num_columns = 0;
-  int64_t source_matrix_stride = 0, source_row_stride = 0;             // elements
-  int64_t target_column_block_stride = 0, target_row_stride = 0;       // 32-byte units
-  int64_t target_matrix_stride = 0;                                    // elements
+  int64_t source_matrix_stride = 0, source_row_stride = 0;        // elements
+  int64_t target_column_block_stride = 0, target_row_stride = 0;  // 32-byte units
+  int64_t target_matrix_stride = 0;                               // elements
 };
 
 void CopyGmToLocal(const char *name, const LocalRef &target, const GmRef &source,
@@ -240,8 +240,7 @@ enum class ReductionOrder : uint8_t { kValueIndex, kIndexValue, kOnlyValue, kOnl
 // One result for each repeat.
 void VectorReduceRepeat(const char *name, Reduction reduction, ReductionOrder order,
                         const LocalRef &target, int64_t target_repeat_stride,
-                        const VectorOperand &source, const VectorMask &mask,
-                        int64_t repeat_times);
+                        const VectorOperand &source, const VectorMask &mask, int64_t repeat_times);
 // One result for each 32-byte block.
 void VectorReduceBlock(const char *name, Reduction reduction, const LocalRef &target,
                        int64_t target_repeat_stride, const VectorOperand &source,
