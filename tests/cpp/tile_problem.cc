@@ -18,6 +18,13 @@
 #include "cpu/features.h"
 #include "cpu/isa_tables.h"
 
+#if defined(MINDSPORE_RELAY_TEST_AMX_EMULATED)
+namespace mindspore_relay::amx_emulated {
+extern const DTypeKernels kFloat16Kernels;
+extern const DTypeKernels kBFloat16Kernels;
+}  // namespace mindspore_relay::amx_emulated
+#endif
+
 namespace mindspore_relay::testing {
 namespace {
 
@@ -180,6 +187,7 @@ Answer Solve(const TileProblem &problem, Round round) {
       }
     }
     for (Real x : out) answer.output.push_back(sum > 0 ? round(x / sum) : 0);
+    answer.largest_score.push_back(largest_score);
     answer.score_rounding.push_back(std::ldexp(1.0, -24) * largest_score *
                                     *std::max_element(absolute.begin(), absolute.end()) /
                                     (sum > 0 ? sum : 1));
@@ -354,6 +362,12 @@ std::vector<KernelsUnderTest> AllKernels() {
 #if defined(MINDSPORE_RELAY_HAVE_AVX512_BF16)
   if (GetCpuFeatures().has_avx512_bf16) {
     all.push_back({"avx512_bf16", DType::kBFloat16, &avx512_bf16::kBFloat16Kernels});
+  }
+#endif
+#if defined(MINDSPORE_RELAY_TEST_AMX_EMULATED)
+  if (GetCpuFeatures().has_avx512_bf16) {
+    all.push_back({"amx_emulated", DType::kFloat16, &amx_emulated::kFloat16Kernels});
+    all.push_back({"amx_emulated", DType::kBFloat16, &amx_emulated::kBFloat16Kernels});
   }
 #endif
   return all;
