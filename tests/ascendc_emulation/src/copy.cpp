@@ -1,7 +1,7 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// DataCopy, DataCopyPad and the ND2NZ copy.
+// DataCopy and DataCopyPad.
 //
 // Moves carry the set/unset state of what they move: an unset byte of GM or UB arrives unset and is
 // an error only when something computes with it, or when it reaches an output.
@@ -9,19 +9,15 @@
 #include <cstring>
 
 #include "atomic_write.h"
-#include "instruction.h"
+#include "copy_rules.h"
 
 namespace ascendc_emulation {
 
 namespace {
 
-constexpr int64_t kBlockBytes = 32;
 // Documented limits of the copy parameters.
 constexpr int64_t kMaxBlockCount = 4095;
 constexpr int64_t kMaxPaddedBlockBytes = 2097151;
-constexpr int64_t kMaxNdNum = 4095;
-constexpr int64_t kMaxNdRows = 16384;
-constexpr int64_t kMaxNzStride = 16384;
 
 int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -48,29 +44,12 @@ void CheckBlocks(Instruction *instruction, const BlockCopy &copy, DType dtype, b
   }
 }
 
-void CheckGmAddress(Instruction *instruction, const GmRef &ref) {
-  if (reinterpret_cast<uintptr_t>(ref.address) % DTypeBytes(ref.dtype) == 0) return;
-  instruction->Fail("alignment", "GM address %p is not aligned to %s",
-                    static_cast<const void *>(ref.address), DTypeName(ref.dtype));
-}
-
 // Blocks without gaps are one block.
 BlockCopy Merge(const BlockCopy &copy) {
   const bool is_contiguous = copy.source_gap_bytes == 0 && copy.target_gap_bytes == 0 &&
                              copy.block_bytes % kBlockBytes == 0;
   if (!is_contiguous || copy.block_count <= 1) return copy;
   return {1, copy.block_count * copy.block_bytes, 0, 0};
-}
-
-// Marks the bytes of a finished local write unset whose GM source is unset.
-void CarryUnset(const Instruction::GmRange &source, uint64_t num_bytes, LocalMemory *target,
-                uint32_t target_begin) {
-  const uint64_t end = source.begin + num_bytes;
-  for (uint64_t byte = source.buffer->FindUnset(source.begin, end); byte < end;
-       byte = source.buffer->FindUnset(byte + 1, end)) {
-    const auto at = static_cast<uint32_t>(target_begin + (byte - source.begin));
-    target->MarkUnset(at, at + 1);
-  }
 }
 
 struct PaddedBlock {
@@ -233,120 +212,6 @@ void CopyLocalToLocal(const char *name, const LocalRef &target, const LocalRef &
   }
   instruction.Commit();
   for (const uint32_t byte : unset) memory.MarkUnset(byte, byte + 1);
-}
-
-namespace {
-
-void CheckNdToNz(Instruction *instruction, const NdToNz &copy, int64_t element) {
-  const auto check = [instruction](const char *field, int64_t value, int64_t low, int64_t high) {
-    if (value >= low && value <= high) return;
-    instruction->Fail("parameter range", "%s %lld, the range is [%lld, %lld]", field,
-                      static_cast<long long>(value), static_cast<long long>(low),
-                      static_cast<long long>(high));
-  };
-  check("ndNum", copy.num_matrices, 0, kMaxNdNum);
-  check("nValue", copy.num_rows, 0, kMaxNdRows);
-  check("srcDValue", copy.source_row_stride, 1, 65535);
-  check("dstNzC0Stride", copy.target_column_block_stride, 1, kMaxNzStride);
-  check("dstNzNStride", copy.target_row_stride, 1, kMaxNzStride);
-  if (copy.target_matrix_stride * element % kBlockBytes != 0) {
-    instruction->Fail("stride", "dstNzMatrixStride %lld elements is not a multiple of 32 bytes",
-                      static_cast<long long>(copy.target_matrix_stride));
-  }
-}
-
-// Which 32-byte units of L1 one copy has written: overlapping targets have no defined order.
-class UnitSet {
- public:
-  explicit UnitSet(uint32_t num_units) : is_written_(num_units, false) {}
-  bool Insert(uint32_t unit) {
-    const bool was_written = is_written_[unit];
-    is_written_[unit] = true;
-    return !was_written;
-  }
-
- private:
-  std::vector<bool> is_written_;
-};
-
-}  // namespace
-
-// Element (row, column) of matrix i goes to byte
-//   i * target_matrix_stride * element + (column / c0 * column_block_stride + row * row_stride) *
-//   32
-//   + column % c0 * element,  c0 = 32 / element
-// and the last column block is filled up with zeros. Rows up to the next 16 are left as they are.
-void CopyNdToNz(const LocalRef &target, const GmRef &source, const NdToNz &copy) {
-  Instruction instruction(Pipe::kMte2, "DataCopy ND2NZ");
-  instruction.CheckLocal(target, "destination", kBlockBytes);
-  if (target.memory != Memory::kL1) {
-    instruction.Fail("wrong memory", "ND2NZ writes L1, not %s", MemoryName(target.memory));
-  }
-  const int64_t element = DTypeBytes(target.dtype);
-  CheckNdToNz(&instruction, copy, element);
-  CheckGmAddress(&instruction, source);
-  if (copy.num_matrices == 0 || copy.num_rows == 0 || copy.num_columns == 0) return;
-
-  const int64_t row_bytes = copy.num_columns * element;
-  const int64_t num_blocks = (row_bytes + kBlockBytes - 1) / kBlockBytes;
-  LocalMemory &memory = instruction.core().memory(Memory::kL1);
-  UnitSet units(instruction.core().Capacity(Memory::kL1) / kGranuleBytes);
-  struct Row {
-    Instruction::GmRange range;
-    int64_t target = 0;
-  };
-  std::vector<Row> partly_unset;
-  for (int64_t matrix = 0; matrix < copy.num_matrices; ++matrix) {
-    const int64_t matrix_base = matrix * copy.target_matrix_stride * element;
-    for (int64_t block = 0; block < num_blocks; ++block) {
-      const int64_t base = matrix_base + block * copy.target_column_block_stride * kBlockBytes;
-      if (copy.target_row_stride == 1) {
-        instruction.WriteLocal(target, static_cast<uint64_t>(base),
-                               static_cast<uint64_t>(copy.num_rows * kBlockBytes));
-        continue;
-      }
-      for (int64_t row = 0; row < copy.num_rows; ++row) {
-        instruction.WriteLocal(
-            target, static_cast<uint64_t>(base + row * copy.target_row_stride * kBlockBytes),
-            kBlockBytes);
-      }
-    }
-    for (int64_t row = 0; row < copy.num_rows; ++row) {
-      const uint8_t *from =
-          source.address +
-          (matrix * copy.source_matrix_stride + row * copy.source_row_stride) * element;
-      const Instruction::GmRange range =
-          instruction.ReadGm(from, static_cast<uint64_t>(row_bytes), false);
-      const int64_t to = matrix_base + row * copy.target_row_stride * kBlockBytes;
-      for (int64_t block = 0; block < num_blocks; ++block) {
-        const int64_t at = to + block * copy.target_column_block_stride * kBlockBytes;
-        if (!units.Insert(static_cast<uint32_t>((target.begin + at) / kBlockBytes))) {
-          instruction.Fail("stride",
-                           "two elements of the matrix go to L1 byte %lld: dstNzC0Stride "
-                           "and dstNzNStride count 32-byte units",
-                           static_cast<long long>(target.begin + at));
-        }
-        const int64_t bytes = std::min(kBlockBytes, row_bytes - block * kBlockBytes);
-        uint8_t *unit = instruction.LocalData(target) + at;
-        std::memcpy(unit, from + block * kBlockBytes, static_cast<size_t>(bytes));
-        std::memset(unit + bytes, 0, static_cast<size_t>(kBlockBytes - bytes));
-      }
-      const uint64_t end = range.begin + static_cast<uint64_t>(row_bytes);
-      if (range.buffer->FindUnset(range.begin, end) != end) partly_unset.push_back({range, to});
-    }
-  }
-  instruction.Commit();
-
-  for (const Row &row : partly_unset) {
-    for (int64_t block = 0; block < num_blocks; ++block) {
-      Instruction::GmRange part = row.range;
-      part.begin += static_cast<uint64_t>(block * kBlockBytes);
-      const int64_t at = row.target + block * copy.target_column_block_stride * kBlockBytes;
-      const int64_t bytes = std::min(kBlockBytes, row_bytes - block * kBlockBytes);
-      CarryUnset(part, static_cast<uint64_t>(bytes), &memory,
-                 static_cast<uint32_t>(target.begin + at));
-    }
-  }
 }
 
 }  // namespace ascendc_emulation
