@@ -4,11 +4,12 @@
 #
 # Runs all tests: C++ by ctest, then Python by pytest, against the installed wheel. Arguments go to
 # pytest. On a machine with nothing but Python 3.11 and apt it installs what it needs, into .venv.
-# MINDSPORE_RELAY_EXTRAS=torch installs PyTorch too; without it the tests that need it are skipped.
+# MINDSPORE_RELAY_EXTRAS=torch,torch-example installs PyTorch and what its example needs too; without
+# them the tests that need them are skipped.
 set -euo pipefail
 source "$(dirname "$0")/_common.sh"
 
-ensure_tools libgtest-dev
+ensure_tools libgtest-dev valgrind
 ensure_venv
 export CMAKE_ARGS="-DMINDSPORE_RELAY_BUILD_TESTS=ON ${CMAKE_ARGS:-}"
 install_package "demo,test${MINDSPORE_RELAY_EXTRAS:+,$MINDSPORE_RELAY_EXTRAS}"

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip(
-    "torch", reason="PyTorch is not installed; scripts/test.sh installs torch==2.13.0"
+    "torch",
+    reason="PyTorch is not installed; MINDSPORE_RELAY_EXTRAS=torch scripts/test.sh installs it",
 )
 
 import mindspore_relay.torch as relay_torch  # noqa: E402
@@ -334,7 +335,10 @@ def test_llama_example(run_python):
     """A Hugging Face Llama with its decode attention replaced generates the same token ids."""
     missing = [name for name in EXAMPLE_NEEDS if importlib.util.find_spec(name) is None]
     if missing:
-        pytest.skip(f"{', '.join(missing)} not installed; scripts/test.sh installs them")
+        pytest.skip(
+            f"{', '.join(missing)} not installed; "
+            "MINDSPORE_RELAY_EXTRAS=torch,torch-example scripts/test.sh installs them"
+        )
     result = run_python(
         EXAMPLE,
         "--num-requests=3",
