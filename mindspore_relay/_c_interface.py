@@ -27,8 +27,14 @@ DTYPE_NAMES = {
     INT32: "int32",
     UINT32: "uint32",
 }
-DTYPE_OF_NAME = {name: number for number, name in DTYPE_NAMES.items()}
-DTYPE_OF_NAME["uint16"] = BFLOAT16  # the package's NumPy storage, see bfloat16.py
+# uint16 is the package's NumPy storage of bfloat16, see bfloat16.py.
+_DTYPE_OF_NUMPY = {
+    np.dtype(np.float32): FLOAT32,
+    np.dtype(np.float16): FLOAT16,
+    np.dtype(np.uint16): BFLOAT16,
+    np.dtype(np.int32): INT32,
+    np.dtype(np.uint32): UINT32,
+}
 
 
 class MsRelayTensor(ctypes.Structure):
@@ -163,21 +169,21 @@ def make_tensor(op, argument, dtype, address, shape, strides, owner):
 
 
 def _describe_numpy(op, argument, array, is_output):
-    # isnative: bytes in another order would be read as other numbers.
-    dtype = DTYPE_OF_NAME.get(array.dtype.name) if array.dtype.isnative else None
+    dtype = _DTYPE_OF_NUMPY.get(array.dtype)
     if dtype is None:
-        raise dtype_error(op, argument, array.dtype)
+        if array.dtype.name != "bfloat16":  # the extension type of other packages
+            raise dtype_error(op, argument, array.dtype)
+        dtype = BFLOAT16
     if is_output and not array.flags.writeable:
         raise ValueError(f"{op}: {argument} must be writeable")
-    strides = []
-    for stride_bytes in array.strides:
-        stride, rest = divmod(stride_bytes, array.itemsize)
-        if rest and array.size:
-            raise ValueError(
-                f"{op}: strides of {argument} must be multiples of its elements of "
-                f"{array.itemsize} bytes, got {array.strides}"
-            )
-        strides.append(stride)
+    itemsize = array.itemsize
+    strides = array.strides
+    if any(stride % itemsize for stride in strides) and array.size:
+        raise ValueError(
+            f"{op}: strides of {argument} must be multiples of its elements of {itemsize} bytes, "
+            f"got {strides}"
+        )
+    strides = [stride // itemsize for stride in strides]
     address = array.__array_interface__["data"][0]
     return make_tensor(op, argument, dtype, address, array.shape, strides, array)
 

@@ -58,6 +58,10 @@ __all__ = [
 # Names of MsRelayPath, in its order.
 PATH_NAMES = ("auto", "relay", "plain")
 
+# Types of host tensors that are handed over as they are.
+_INT32 = (np.dtype(np.int32),)
+_INT32_OR_UINT32 = (np.dtype(np.int32), np.dtype(np.uint32))
+
 # The library wants its workspace so aligned.
 _WORKSPACE_ALIGN_BYTES = 64
 # Largest workspace that an idle operation keeps. Each thread that calls functions holds one, so
@@ -161,7 +165,7 @@ class Operation:
         ]
         tensors = [_describe_optional(op, "query", query)]
         lengths = [
-            _describe_lengths(op, name, value, ("int32",))
+            _describe_lengths(op, name, value, _INT32)
             for name, value in (
                 ("seq_len", seq_len),
                 ("kv_seq_len", kv_seq_len),
@@ -213,7 +217,7 @@ class Operation:
             )
         ]
         lengths = [
-            _describe_lengths(op, name, value, ("int32", "uint32"))
+            _describe_lengths(op, name, value, _INT32_OR_UINT32)
             for name, value in (("seq_len", seq_len), ("kv_seq_len", kv_seq_len))
         ]
         tensors += [*lengths, _describe_optional(op, "slopes", slopes)]
@@ -520,7 +524,7 @@ def reshape_and_cache(key, value, key_cache, value_cache, slot_mapping, *, conte
         describe(op, "value", value),
         describe(op, "key_cache", key_cache, is_output=True),
         describe(op, "value_cache", value_cache, is_output=True),
-        _describe_lengths(op, "slot_mapping", slot_mapping, ("int32",)),
+        _describe_lengths(op, "slot_mapping", slot_mapping, _INT32),
     )
     _call(functions().MsRelayReshapeAndCache, tensors, context)
 
@@ -590,7 +594,7 @@ def _describe_lengths(op, argument, values, dtypes):
     """A small integer array; Python lists and other integer types become int32."""
     if values is None:
         return None
-    if isinstance(values, np.ndarray) and values.dtype.name not in dtypes:
+    if isinstance(values, np.ndarray) and values.dtype not in dtypes:
         values = _to_int32(op, argument, values)
     elif isinstance(values, (list, tuple)):
         values = _to_int32(op, argument, np.array(values or np.zeros(0, np.int32)))
