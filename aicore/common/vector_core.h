@@ -99,10 +99,9 @@ class VectorCore {
     const Tile &tile = stream_.TileOf(step);
     const Half half = HalfOf(tile);
     AscendC::CrossCoreWaitFlag(kScoresReady);
-    if (half.begin == half.end) {
-      // The flag below says also that older ring slots were read: make MTE3 wait for that.
-      AscendC::PipeBarrier<PIPE_ALL>();
-    } else {
+    // A vector core without rows still takes part in every flag. It need not order them behind what it
+    // reads of older steps: the cube core writes no row of this half until the core has rows again.
+    if (half.begin < half.end) {
       if (step.is_first) ResetRowStatistics(step.item);
       LoadScores(t, StripAt(step, half, half.begin), scores_slot_);
     }

@@ -84,6 +84,10 @@ EXTRA_RELAY = [
     cases.RelayCase(
         "wide_and_split", (900, 0, 1500), (0, 0, -1), (1100,), head_num=6, kv_head_num=2, head_size=256
     ),
+    # the second vector core has rows of the group, and none of the requests after it
+    cases.RelayCase(
+        "one_row_after_long_group", (40, 30), (0, 0), (900,), head_num=1, kv_head_num=1
+    ),
     # rows of K further apart than an instruction's stride field can say
     cases.RelayCase(
         "rows_far_apart", (20, 9), (0, -1), (17,), head_num=260, kv_head_num=260, head_size=256
