@@ -116,8 +116,7 @@ def whole(request):
 
 
 def test_chat_requests(tokenizer):
-    """The prefix is the system turn; without a system prompt the template's is each prompt's
-    own."""
+    """The prefix is the system turn. The template's system prompt is each prompt's own."""
     prompts = [Prompt("the in", "sys"), Prompt("in"), Prompt("the", "sys")]
     requests = make_requests(prompts, tokenizer, is_raw=False)
     assert [request.index for request in requests] == [0, 1, 2]

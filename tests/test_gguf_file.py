@@ -60,8 +60,7 @@ def test_tensors_come_back(tmp_path, quantization):
 
 
 def test_k_quants_use_the_gguf_package(tmp_path):
-    """gguf cannot write these types: random bytes, with their 16-bit scales made small and
-    finite."""
+    """gguf cannot write these types: random bytes, small so that 16-bit scales are finite."""
     path = tmp_path / "k.gguf"
     random = np.random.default_rng(3)
     writer = gguf.GGUFWriter(path, "llama")
@@ -108,8 +107,7 @@ def test_metadata_types(tmp_path):
 
 
 def test_every_truncation_is_an_error(tiny_bytes, load_bytes):
-    """Every length near the beginning, then steps that hit tokens, merges, tensor table and
-    data."""
+    """Every length near the beginning, then steps through tokens, tensor table and data."""
     for length in (*range(0, 400), *range(400, len(tiny_bytes), 97), len(tiny_bytes) - 1):
         with pytest.raises(ValueError, match="model.gguf"):
             load_bytes(tiny_bytes[:length])

@@ -103,8 +103,7 @@ def test_prefill_of_packed_prompts(engines, name, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", MODELS)
 def test_decode_with_groups(engines, name, dtype, attention):
-    """Two groups, interleaved, prefixes of whole and of broken blocks, a request alone, an idle
-    place."""
+    """Interleaved groups, prefixes of whole and of broken blocks, one alone, an idle place."""
     engine = engines(name, dtype)
     engine.attention = attention
     cache = engine.cache
@@ -199,8 +198,7 @@ def test_out_of_blocks_changes_nothing(engine):
 
 @pytest.mark.parametrize(("dtype", "item_bytes"), [("float32", 4), ("float16", 2)])
 def test_kv_bytes(engines, dtype, item_bytes):
-    """Two requests on a prefix of two whole blocks and 3 tokens, each with 3 tokens of its own and
-    the new one."""
+    """Two requests with 3 tokens and the new one on a prefix of two whole blocks and 3 tokens."""
     engine = engines(dtype=dtype)
     cache = engine.cache
     prefix_id = cache.allocate(2 * BLOCK_SIZE + 3)

@@ -36,8 +36,7 @@ def test_config(load):
 
 
 def test_defaults_of_the_format(load):
-    """No head_count_kv: as many as heads; no key_length: hidden size by heads; no freq_base:
-    10,000."""
+    """As many kv heads as heads; hidden size by heads; 10,000."""
     model = TinyLlama(head_num=4, kv_head_num=4)
     absent = ["attention.head_count_kv", "attention.key_length", "rope.freq_base"]
     config, _ = load(model, metadata={f"llama.{key}": None for key in absent})

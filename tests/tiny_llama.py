@@ -188,8 +188,7 @@ class TinyLlama:
         return x / scale * weight
 
     def _rotate(self, x):
-        """x (tokens, heads, head_size): elements 2i, 2i + 1 are a complex number, turned by its
-        angle."""
+        """x (tokens, heads, head_size): elements 2i and 2i + 1 are turned as a complex number."""
         frequencies = self.rope_theta ** (-np.arange(0, self.head_size, 2) / self.head_size)
         angles = np.arange(len(x))[:, None, None] * frequencies
         turned = (x[..., 0::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)

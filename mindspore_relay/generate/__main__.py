@@ -37,7 +37,9 @@ def main(arguments: list[str] | None = None) -> int:
     runs = run_job(job, engine, options)
     report.print_answers(job, runs[0])
     report.print_table(runs, engine)
-    is_same = options.attention != COMPARE or report.print_agreement(runs, options.dtype)
+    is_same = options.attention != COMPARE or report.print_agreement(
+        runs, options.dtype, is_greedy=options.temperature == 0
+    )
     if options.output is not None:
         report.save_jsonl(options.output, job, runs[0])
         print(f"answers written to {options.output}")

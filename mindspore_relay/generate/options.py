@@ -31,8 +31,7 @@ def _block_size(text: str) -> int:
 
 
 def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
-    """Options as a namespace; `sampling` in it is a SamplingOptions. Wrong ones end the process
-    with a message."""
+    """Options as a namespace; its `sampling` is a SamplingOptions. Wrong ones end the process."""
     parser = argparse.ArgumentParser(
         prog="python -m mindspore_relay.generate",
         description="Answer many prompts with a Llama-architecture model. Prompts with the same "

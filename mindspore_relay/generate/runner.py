@@ -70,8 +70,7 @@ class Run:
 
 
 def check_environment(options: argparse.Namespace) -> None:
-    """Raises ValueError if a module or an output folder is missing: better before the work than
-    after it."""
+    """Raises ValueError if a module or an output folder is missing: better now than later."""
     missing = [
         name
         for name, is_needed in _DEMO_MODULES.items()

@@ -85,8 +85,7 @@ class LlamaLayer(nn.Cell):
         )
 
     def finish(self, x, attention):
-        """Add attention (rows, head_num * head_size) and the feed-forward part to x (rows,
-        hidden_size)."""
+        """x (rows, hidden_size) plus attention (rows, head_num * head_size) plus feed-forward."""
         x = x + self.matmul(attention, self.attn_output)
         gate, up = self.split_gate_up(self.matmul(self.ffn_norm(x), self.gate_up))
         return x + self.matmul(ops.silu(gate) * up, self.down)
@@ -155,10 +154,16 @@ class _DecodeGraph(_CachedGraph):
     """What a decode step and its probe have in common."""
 
     def attend(self, layer, query, inputs):
-        """Attention of one layer's queries (batch, head_num, head_size), float32; same type
-        returned, rank 2.
+        """Attention of one layer's queries.
 
-        inputs: seq_len, kv_seq_len, kv_share_map, kv_share_len, block_tables, share_block_tables.
+        Args:
+            layer: its number.
+            query: (batch, head_num, head_size), float32.
+            inputs: seq_len, kv_seq_len, kv_share_map, kv_share_len, block_tables,
+                share_block_tables, as in DecodeStep.
+
+        Returns:
+            (batch, head_num * head_size), float32.
         """
         seq_len, kv_seq_len, kv_share_map, kv_share_len, block_tables, share_block_tables = inputs
         attention = self.relay_attention(
@@ -208,12 +213,10 @@ class DecodeStep(_DecodeGraph):
 
 
 class AttentionProbe(_DecodeGraph):
-    """Only the attention of a decode step, all layers, on caches that are filled already: for
-    timing."""
+    """Only the attention of a decode step, in all layers, on filled caches: for timing."""
 
     def construct(self, query, *inputs):
-        """query: (batch, head_num, head_size), float32, used in every layer; inputs as in
-        DecodeStep."""
+        """query: (batch, head_num, head_size), float32, for all layers; inputs of DecodeStep."""
         outputs = ()
         for i in range(self.num_layers):
             outputs = (*outputs, self.attend(i, query, inputs))

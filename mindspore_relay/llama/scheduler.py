@@ -110,8 +110,7 @@ def _ceil_div(numerator, denominator):
 
 
 def _margins(logits: np.ndarray) -> np.ndarray:
-    """(rows,): largest minus second largest logit. Leaves logits (rows, vocab_size) as they
-    were."""
+    """(rows,): largest minus second largest of logits (rows, vocab_size), left as they were."""
     rows = np.arange(len(logits))
     best_ids = logits.argmax(axis=1)
     best = logits[rows, best_ids]
@@ -160,8 +159,7 @@ class TokenLimits:
         return _ceil_div(num_prompt + self.new_tokens(request) - 1, self._block_size)
 
     def own_blocks(self, request: Request) -> int:
-        """Blocks that the request does not share: a partly filled last block of the prefix is
-        copied."""
+        """Blocks of its own. The prefix's last block is copied if it is partly filled."""
         return self.all_blocks(request) - len(request.prefix_ids) // self._block_size
 
     def prefix_blocks(self, prefix_ids: tuple[int, ...]) -> int:
@@ -270,12 +268,14 @@ class Scheduler:
                 self._step()
         return [self._completions[request.index] for request in requests], self._stats
 
-    # ---- admission
-    # ----------------------------------------------------------------------------------
+    # ---- admission ------------------------------------------------------------------------------
 
     def _admit(self) -> bool:
-        """Move requests from the queue to free places as long as the cache can hold them to their
-        end."""
+        """Fill free places from the queue, as far as the cache can hold the requests to the end.
+
+        Returns:
+            bool: whether any request was admitted.
+        """
         new_prefixes: list[tuple[int, ...]] = []
         admitted: list[_Running] = []
         free_places = [i for i, running in enumerate(self._places) if running is None]
@@ -344,8 +344,7 @@ class Scheduler:
         self._stats.prefill_tokens += num_tokens
         self._take_tokens(admitted, logits)
 
-    # ---- decoding
-    # -----------------------------------------------------------------------------------
+    # ---- decoding -------------------------------------------------------------------------------
 
     def _step(self):
         begin = time.perf_counter()

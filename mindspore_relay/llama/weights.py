@@ -218,8 +218,7 @@ def _half_split_rows(matrix: np.ndarray, head_size: int) -> np.ndarray:
 
 
 def _columns(*matrices: np.ndarray) -> np.ndarray:
-    """Join (outputs, inputs) matrices of the same input into one (inputs, sum of outputs),
-    contiguous."""
+    """Join (outputs, inputs) matrices into one (inputs, sum of outputs), contiguous."""
     return np.ascontiguousarray(np.concatenate(matrices, axis=0).T)
 
 
