@@ -1,12 +1,14 @@
 # Copyright 2026 The mindspore_relay Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The operators as MindSpore primitives, each made when it is first used.
+"""The operators as MindSpore primitives, each made when a thread first uses it.
 
-`_custom_ops.RELAY_ATTENTION` and its like are looked up by attribute, in PyNative mode at each call
-and in graph mode while a graph is compiled. Not earlier, since ops.Custom fixes the device target
-when it is constructed: a program may import mindspore_relay first and set its device later.
+Not earlier: ops.Custom fixes the device target when it is constructed, and a program may import
+mindspore_relay first and set its device later. And one for each thread: MindSpore mixes up the
+arguments of two threads that call one ops.Custom at once.
 """
 
+import itertools
+import threading
 from typing import NamedTuple
 
 from mindspore import context, ops
@@ -15,40 +17,51 @@ from mindspore_relay import _library
 
 
 class _Operator(NamedTuple):
-    """An operator's name in messages, its function in the library, and the kind of its result."""
+    """An operator's function in the library, and the kind of its result."""
 
-    name: str
     function: str
-    has_many_outputs: bool
-    writes_inputs: bool
+    has_many_outputs: bool = True
+    writes_inputs: bool = False
 
 
 _OPERATORS = {
-    "RELAY_ATTENTION": _Operator("relay_attention", "RelayAttention", True, False),
-    "PREFIX_ENCODER": _Operator("prefix_encoder", "PrefixEncoder", True, False),
-    "RESHAPE_AND_CACHE": _Operator("reshape_and_cache", "ReshapeAndCache", False, True),
-    "MERGE_ATTENTION_STATES": _Operator(
-        "merge_attention_states", "MergeAttentionStates", True, False
-    ),
+    "relay_attention": _Operator("RelayAttention"),
+    "prefix_encoder": _Operator("PrefixEncoder"),
+    "reshape_and_cache": _Operator("ReshapeAndCache", has_many_outputs=False, writes_inputs=True),
+    "merge_attention_states": _Operator("MergeAttentionStates"),
 }
 
+_thread_numbers = itertools.count()
 
-def __getattr__(name):
-    operator = _OPERATORS.get(name)
-    if operator is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    primitive = _make_primitive(operator)
-    globals()[name] = primitive  # next time without this function
+
+class _ThreadState(threading.local):
+    """Primitives of a thread by operator name, and a number that no other thread has."""
+
+    def __init__(self):
+        self.primitives = {}
+        self.number = next(_thread_numbers)
+
+
+_thread_state = _ThreadState()
+
+
+@ops.constexpr
+def primitive_of(name):
+    """The primitive of an operator. In a graph, a constant that is found when it is compiled."""
+    primitive = _thread_state.primitives.get(name)
+    if primitive is None:
+        primitive = _make_primitive(name)
+        _thread_state.primitives[name] = primitive
     return primitive
 
 
-def _make_primitive(operator):
+def _make_primitive(name):
     """The operator's primitive for the device target that is set now."""
     target = context.get_context("device_target")
     if target == "CPU":
-        return _make_cpu_primitive(operator)
+        return _make_cpu_primitive(_OPERATORS[name])
     raise RuntimeError(
-        f"{operator.name}: device_target must be CPU, got {target}; "
+        f"{name}: device_target must be CPU, got {target}; "
         'call mindspore.set_device("CPU") before the first operator'
     )
 
@@ -57,6 +70,8 @@ def _make_cpu_primitive(operator):
     _library.library()  # errors of loading, in words; and the library stays loaded
     primitive = ops.Custom(f"{_library.library_path()}:{operator.function}", func_type="aot")
     primitive.add_prim_attr("reg_op_name", operator.function)
+    # Primitives with the same attributes share what is not safe to share.
+    primitive.add_prim_attr("thread_number", _thread_state.number)
     if operator.has_many_outputs:
         primitive.add_prim_attr("multi_output", True)
     if operator.writes_inputs:

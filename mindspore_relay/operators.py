@@ -19,7 +19,7 @@ for what is read, but slow for a cache, and refused for what is written.
 
 import ctypes
 
-from mindspore_relay import _custom_ops, _library
+from mindspore_relay import _library
 from mindspore_relay._arguments import (
     PATH_NAMES,
     as_int32,
@@ -32,6 +32,7 @@ from mindspore_relay._arguments import (
     shape_carrier,
     stacked_bits,
 )
+from mindspore_relay._custom_ops import primitive_of
 from mindspore_relay.masks import MaskType
 
 
@@ -128,7 +129,7 @@ def relay_attention(
         ("attention_mask", "block_tables", "share_block_tables"),
         (attention_mask, block_tables, share_block_tables),
     )
-    output, lse = _custom_ops.RELAY_ATTENTION(
+    output, lse = primitive_of(op)(
         shape_carrier(op, head_num, len(keys), len(values), len(key_shares), len(value_shares)),
         query,
         *keys,
@@ -226,7 +227,7 @@ def prefix_encoder(
     op = "prefix_encoder"
     check_tensors(op, ("query", "key", "value"), (query, key, value))
     check_optional_tensors(op, ("block_tables", "mask", "slopes"), (block_tables, mask, slopes))
-    output, lse = _custom_ops.PREFIX_ENCODER(
+    output, lse = primitive_of(op)(
         shape_carrier(op, head_num),
         query,
         key,
@@ -291,7 +292,7 @@ def reshape_and_cache(key, value, key_cache, value_cache, slot_mapping):
     if not is_in_graph():
         key_cache_address = key_cache.data_ptr()
         value_cache_address = value_cache.data_ptr()
-    return _custom_ops.RESHAPE_AND_CACHE(
+    return primitive_of("reshape_and_cache")(
         key,
         value,
         key_cache,
@@ -333,7 +334,7 @@ def merge_attention_states(out_a, lse_a, out_b, lse_b):
         ("out_a", "lse_a", "out_b", "lse_b"),
         (out_a, lse_a, out_b, lse_b),
     )
-    out, lse = _custom_ops.MERGE_ATTENTION_STATES(out_a, lse_a, out_b, lse_b)
+    out, lse = primitive_of("merge_attention_states")(out_a, lse_a, out_b, lse_b)
     return out, lse
 
 
