@@ -1,0 +1,147 @@
+# Copyright 2026 The mindspore_relay Authors
+# SPDX-License-Identifier: Apache-2.0
+"""This project through its C interface, without MindSpore: plan and run in every call.
+
+Descriptions of the arrays are prepared outside the time, as a C caller would keep them.
+    relay mindspore_relay          the automatic choice; facts["path"] says which
+    relay mindspore_relay.forced   path="relay" where the automatic choice is plain
+    plain mindspore_relay          path="plain"
+"""
+
+import ctypes
+import time
+
+import numpy as np
+
+from bench.kv_pool import KvPool, PagedStep
+from bench.worker import Call, Family
+from mindspore_relay import MaskType, _library, capi
+from mindspore_relay._c_interface import check
+
+_ALIGN_BYTES = 64
+
+
+class _Operation(capi.Operation):
+    """An operation that can be planned again with the descriptions of its first plan."""
+
+    def _plan(self, plan_function, run_function, tensors, params, out, options):
+        super()._plan(plan_function, run_function, tensors, params, out, options)
+        self._plan_function = plan_function
+        self._pointers = (
+            *(None if tensor is None else ctypes.byref(tensor) for tensor in tensors),
+            *params,
+            ctypes.byref(out),
+            ctypes.byref(ctypes.c_uint64()),
+            ctypes.byref(self._handle),
+            self._context_handle,
+        )
+
+    def plan_again(self):
+        check(self._plan_function(*self._pointers))
+
+
+class _RelayCall(Call):
+    def __init__(self, family, path):
+        self._step = PagedStep(family.pool, family.problem)
+        self._operation = _Operation()
+        family.plan(self._operation, self._step, path)
+        self._workspace = family.reserve(self._operation.workspace_bytes)
+        self._output = family.output
+        if family.problem.is_decode:
+            self.facts = {"path": self._operation.relay_path()[0]}
+        self.keys_values = self._step.keys_values
+
+    def run(self):
+        begin = time.perf_counter()
+        self._operation.plan_again()
+        planned = time.perf_counter()
+        self._operation.run(self._workspace)
+        return planned - begin
+
+    def output(self):
+        return self._output
+
+
+class Relay(Family):
+    def __init__(self, num_threads, pool_bytes):
+        _library.set_num_threads(num_threads)
+        self.versions = {"mindspore_relay": _version(), "isa": _library.isa_name()}
+        self._pool_bytes = pool_bytes
+        self.pool = None
+        self._workspace = np.empty(0, np.uint8)
+
+    def set_problem(self, problem, query):
+        if self.pool is None or not self.pool.fits(problem):
+            self.pool = self._caches = None  # free the old one first
+            self.pool = KvPool(problem, self._pool_bytes)
+            self._caches = self.pool.fill()
+        self.problem, self._query = problem, query
+        self.output = np.empty_like(query)
+        if not problem.is_decode:
+            return [("prefix_encoder", "mindspore_relay")]
+        variants = [("relay", "mindspore_relay"), ("plain", "mindspore_relay")]
+        if _RelayCall(self, "auto").facts["path"] == "plain":
+            variants.append(("relay", "mindspore_relay.forced"))
+        return variants
+
+    def prepare(self, op, impl):
+        if op == "plain":
+            return _RelayCall(self, "plain")
+        return _RelayCall(self, "relay" if impl.endswith(".forced") else "auto")
+
+    def copies(self):
+        return self.pool.copies(self.problem)
+
+    def plan(self, operation, step, path):
+        p = self.problem
+        params = {
+            "head_num": p.head_num,
+            "kv_head_num": p.kv_head_num,
+            "qk_scale": p.head_size**-0.5,
+            "out": self.output,
+        }
+        kv_seq_len = np.full(p.batch, p.kv_len, np.int32)
+        if p.is_decode:
+            operation.plan_relay_attention(
+                self._query,
+                *self._caches,
+                None,
+                None,
+                None,
+                np.ones(p.batch, np.int32),
+                kv_seq_len,
+                np.zeros(p.batch, np.int32),
+                np.array([p.prefix], np.int32),
+                block_tables=step.own_blocks,
+                share_block_tables=step.share_blocks[None],
+                path=path,
+                **params,
+            )
+        else:
+            operation.plan_prefix_encoder(
+                self._query,
+                *self._caches,
+                step.own_blocks,
+                None,
+                np.full(p.batch, p.q_len, np.int32),
+                kv_seq_len,
+                None,
+                mask_type=MaskType.CAUSAL,
+                **params,
+            )
+
+    def reserve(self, num_bytes):
+        """One workspace for all calls: memory that is new would cost page faults."""
+        if self._workspace.nbytes < num_bytes:
+            room = np.zeros(num_bytes + _ALIGN_BYTES, np.uint8)
+            begin = -room.ctypes.data % _ALIGN_BYTES
+            self._workspace = room[begin : begin + num_bytes]
+        return self._workspace
+
+
+def _version():
+    return _library.library().MsRelayVersion().decode()
+
+
+def create(num_threads, pool_bytes):
+    return Relay(num_threads, pool_bytes)
