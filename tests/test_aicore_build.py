@@ -66,13 +66,16 @@ def test_host_libraries_have_all_sources(toolkit, tmp_path):
     }
     (generated,) = [arguments for name, arguments in calls if name == "npu_op_code_gen"]
     assert expected <= set(generated)
-    libraries = {arguments[0]: arguments[1:] for name, arguments in calls if name == "npu_op_library"}
+    libraries = {
+        arguments[0]: arguments[1:] for name, arguments in calls if name == "npu_op_library"
+    }
     assert libraries["cust_optiling"][0] == "TILING" and expected <= set(libraries["cust_optiling"])
     assert libraries["cust_op_proto"][0] == "GRAPH" and expected <= set(libraries["cust_op_proto"])
     autogen = build / "autogen"
-    assert libraries["cust_opapi"] == ["ACLNN", *(
-        str(autogen / f"aclnn_{operator}.cpp") for operator in sorted(OPERATORS)
-    )]
+    assert libraries["cust_opapi"] == [
+        "ACLNN",
+        *(str(autogen / f"aclnn_{operator}.cpp") for operator in sorted(OPERATORS)),
+    ]
     assert str(autogen / "op_proto.cc") in libraries["cust_op_proto"]
 
 
@@ -87,9 +90,15 @@ def test_kernels_are_found_and_synchronise_themselves(toolkit, tmp_path):
         assert (ROOT / "aicore" / folder / file).is_file()
     (library,) = [arguments for name, arguments in calls if name == "npu_op_kernel_library"]
     assert library == [
-        "ascendc_kernels", "SRC_BASE", str(ROOT / "aicore"), "TILING_LIBRARY", "cust_optiling"
+        "ascendc_kernels",
+        "SRC_BASE",
+        str(ROOT / "aicore"),
+        "TILING_LIBRARY",
+        "cust_optiling",
     ]
-    options = {arguments[1]: arguments for name, arguments in calls if name == "npu_op_kernel_options"}
+    options = {
+        arguments[1]: arguments for name, arguments in calls if name == "npu_op_kernel_options"
+    }
     for operator, op_type in OPERATORS.items():
         assert f"-I{ROOT}/aicore/{operator}/op_kernel" in options[op_type]
         assert "--cce-auto-sync=off" in options[op_type]
@@ -98,7 +107,10 @@ def test_kernels_are_found_and_synchronise_themselves(toolkit, tmp_path):
 def test_builds_and_installs_into_a_vendors_tree(toolkit, tmp_path):
     build, prefix = tmp_path / "build", tmp_path / "dist"
     assert configure(toolkit, build).returncode == 0
-    for command in (["--build", build, "--parallel", "2"], ["--install", build, "--prefix", prefix]):
+    for command in (
+        ["--build", build, "--parallel", "2"],
+        ["--install", build, "--prefix", prefix],
+    ):
         result = subprocess.run(["cmake", *command], capture_output=True, text=True, timeout=300)
         assert result.returncode == 0, result.stdout + result.stderr
     assert (build / "kernels_built").exists(), "the kernels are not part of the build"

@@ -3,14 +3,16 @@
 
 // The cube core: scores = Q . K^T and step_out = probabilities . V of every step of its stream.
 //
-//   step t:  load K(t + 1) | scores(t) -> ring | probabilities(t - 2) . V(t - 2) -> ring | load V(t)
+//   step t:  load K(t + 1) | scores(t) -> ring | probabilities(t - 2) . V(t - 2) -> ring | load
+//   V(t)
 //
-// The vector cores turn scores(t - 1) and scores(t - 2) into probabilities meanwhile. K and V go from
-// GM to L1 once for up to kTileRows rows. A ring slot is written again only after an event that
-// follows its last reading:
+// The vector cores turn scores(t - 1) and scores(t - 2) into probabilities meanwhile. K and V go
+// from GM to L1 once for up to kTileRows rows. A ring slot is written again only after an event
+// that follows its last reading:
 //   scores(t) over scores(t - 3): probabilities(t - 3) were waited for at step t - 1;
-//   probabilities(t) over (t - 3): scores(t) are ready only after the product of t - 3 left the cube;
-//   step_out(t) over (t - 3): probabilities(t) are ready only after step_out(t - 3) was accumulated.
+//   probabilities(t) over (t - 3): scores(t) are ready only after the product of t - 3 left the
+//   cube; step_out(t) over (t - 3): probabilities(t) are ready only after step_out(t - 3) was
+//   accumulated.
 
 #ifndef MINDSPORE_RELAY_AICORE_COMMON_CUBE_CORE_H_
 #define MINDSPORE_RELAY_AICORE_COMMON_CUBE_CORE_H_
@@ -101,8 +103,8 @@ class CubeCore {
   }
   __aicore__ inline int64_t RingRow(int32_t t) const { return int64_t{t % kRingSlots} * kTileRows; }
 
-  // K of step t and, at the start of an item, its query tile. The slot of the query two items ago is
-  // free with the slot of K two steps ago, as an item has at least one step.
+  // K of step t and, at the start of an item, its query tile. The slot of the query two items ago
+  // is free with the slot of K two steps ago, as an item has at least one step.
   __aicore__ inline void LoadKeys(int32_t t) {
     const Step &step = stream_.At(t);
     const Tile &tile = stream_.TileOf(step);
@@ -127,8 +129,8 @@ class CubeCore {
   __aicore__ inline void LoadValues(int32_t t) {
     const Step &step = stream_.At(t);
     AscendC::WaitFlag<HardEvent::MTE1_MTE2>(kValueEvent + t % 2);
-    io_.Values(stream_.TileOf(step)).Load(L1Value(t), step.key_begin, step.num_keys,
-                                          tiling_->head_size, tiling_->step_keys);
+    io_.Values(stream_.TileOf(step))
+        .Load(L1Value(t), step.key_begin, step.num_keys, tiling_->head_size, tiling_->step_keys);
   }
 
   __aicore__ inline void ComputeScores(int32_t t) {
@@ -179,8 +181,8 @@ class CubeCore {
 
   // Takes the next L0 slot and fills its left operand: columns [k, k + depth) of a [kTileRows] NZ
   // matrix of L1, as Zz.
-  __aicore__ inline void BeginMmad(const AscendC::LocalTensor<T> &l1_left, int32_t num_rows, int32_t k,
-                                   int32_t depth) {
+  __aicore__ inline void BeginMmad(const AscendC::LocalTensor<T> &l1_left, int32_t num_rows,
+                                   int32_t k, int32_t depth) {
     l0_slot_ ^= 1;
     AscendC::WaitFlag<HardEvent::M_MTE1>(kL0Event + l0_slot_);
     const AscendC::LocalTensor<T> l0a = Slot(l0a_);
@@ -190,8 +192,8 @@ class CubeCore {
     params.srcStride = kTileRows / kFractal;
     params.ifTranspose = false;
     for (int32_t row = 0; row < num_rows; row += kFractal) {
-      AscendC::LoadData(l0a[row * depth_fractals * kFractal], l1_left[k * kTileRows + row * kFractal],
-                        params);
+      AscendC::LoadData(l0a[row * depth_fractals * kFractal],
+                        l1_left[k * kTileRows + row * kFractal], params);
     }
   }
 
@@ -205,7 +207,8 @@ class CubeCore {
     params.srcStride = 1;
     params.ifTranspose = false;
     for (int32_t i = 0; i < depth; i += kFractal) {
-      AscendC::LoadData(l0b[i * columns], l1_key[(k + i) * tiling_->step_keys + n * kFractal], params);
+      AscendC::LoadData(l0b[i * columns], l1_key[(k + i) * tiling_->step_keys + n * kFractal],
+                        params);
     }
   }
 
@@ -223,7 +226,8 @@ class CubeCore {
     }
   }
 
-  __aicore__ inline void EndMmad(int32_t num_rows, int32_t num_columns, int32_t depth, bool is_first) {
+  __aicore__ inline void EndMmad(int32_t num_rows, int32_t num_columns, int32_t depth,
+                                 bool is_first) {
     AscendC::SetFlag<HardEvent::MTE1_M>(kL0Event + l0_slot_);
     AscendC::WaitFlag<HardEvent::MTE1_M>(kL0Event + l0_slot_);
     if (is_first) {

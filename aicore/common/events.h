@@ -13,8 +13,8 @@ namespace mindspore_relay::aicore {
 
 using AscendC::HardEvent;
 
-// Cube core, L1. K and the query share an event, V and the probabilities another: they are loaded in
-// this order by one pipe, so the later load implies the earlier one.
+// Cube core, L1. K and the query share an event, V and the probabilities another: they are loaded
+// in this order by one pipe, so the later load implies the earlier one.
 constexpr int32_t kKeyEvent = 0;    // MTE2_MTE1: loaded; MTE1_MTE2: free
 constexpr int32_t kValueEvent = 2;  // MTE2_MTE1: V and probabilities loaded; MTE1_MTE2: free
 // Cube core, L0A and L0B (one event for the pair) and L0C.
@@ -29,12 +29,13 @@ constexpr int32_t kProbsEvent = 0;    // V_MTE3: computed; MTE3_V: free
 constexpr int32_t kStage16Event = 2;  // V_MTE3: computed; MTE3_V: free
 constexpr int32_t kStageEvent = 4;    // V_MTE3: computed; MTE3_V: free
 
-// Flags between the cube core and its two vector cores (mode 2). Each is set at most kRingSlots times
-// before it is waited for.
+// Flags between the cube core and its two vector cores (mode 2). Each is set at most kRingSlots
+// times before it is waited for.
 constexpr uint8_t kCubeVectorMode = 2;
-constexpr uint16_t kScoresReady = 0;   // cube -> vector: scores of a step are in the ring
-constexpr uint16_t kProbsReady = 1;    // vector -> cube: probabilities of a step are in the ring
-constexpr uint16_t kStepOutReady = 2;  // cube -> vector: probabilities . V of a step are in the ring
+constexpr uint16_t kScoresReady = 0;  // cube -> vector: scores of a step are in the ring
+constexpr uint16_t kProbsReady = 1;   // vector -> cube: probabilities of a step are in the ring
+constexpr uint16_t kStepOutReady =
+    2;  // cube -> vector: probabilities . V of a step are in the ring
 
 }  // namespace mindspore_relay::aicore
 

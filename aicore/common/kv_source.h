@@ -16,7 +16,8 @@ namespace mindspore_relay::aicore {
 constexpr int64_t kMaxNd2NzPitch = 65535;
 
 // Copies num_rows rows of num_columns elements, `pitch` elements apart in GM, to NZ order in L1:
-// l1_dst is row `0` of [num_columns / 16][l1_rows][16]. Rows that are not copied keep their content.
+// l1_dst is row `0` of [num_columns / 16][l1_rows][16]. Rows that are not copied keep their
+// content.
 template <typename T>
 __aicore__ inline void CopyRowsToNz(const AscendC::LocalTensor<T> &l1_dst, __gm__ T *gm_src,
                                     int32_t num_rows, int32_t num_columns, int64_t pitch,
@@ -50,7 +51,8 @@ struct KvSource {
   int32_t block_size = 0;    // 0: not paged
   AscendC::GlobalTensor<int32_t> block_table;  // this source's row: logical block -> physical block
 
-  // Keys [key_begin, key_begin + num_keys) to rows 0 .. num_keys - 1 of [head_size / 16][l1_rows][16].
+  // Keys [key_begin, key_begin + num_keys) to rows 0 .. num_keys - 1 of [head_size /
+  // 16][l1_rows][16].
   __aicore__ inline void Load(const AscendC::LocalTensor<T> &l1_dst, int32_t key_begin,
                               int32_t num_keys, int32_t head_size, int32_t l1_rows) const {
     if (block_size == 0) {
@@ -63,8 +65,7 @@ struct KvSource {
       const int32_t key = key_begin + num_copied;
       const int32_t in_block = key % block_size;
       const int32_t count = Min(block_size - in_block, num_keys - num_copied);
-      const int64_t token =
-          int64_t{block_table.GetValue(key / block_size)} * block_size + in_block;
+      const int64_t token = int64_t{block_table.GetValue(key / block_size)} * block_size + in_block;
       CopyRowsToNz(l1_dst[num_copied * kFractal], data + token * token_stride, count, head_size,
                    token_stride, l1_rows);
       num_copied += count;

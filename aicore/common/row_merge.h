@@ -3,8 +3,8 @@
 
 // Merge of partial results: rows whose keys were seen by more than one item.
 //
-//   lse_max' <- max(lse_max, lse_part),  alpha <- exp(lse_max - lse_max'),  w <- exp(lse_part - lse_max')
-//   acc <- acc * alpha + w * out_part,   sum <- sum * alpha + w
+//   lse_max' <- max(lse_max, lse_part),  alpha <- exp(lse_max - lse_max'),  w <- exp(lse_part -
+//   lse_max') acc <- acc * alpha + w * out_part,   sum <- sum * alpha + w
 // Then out = acc / sum and lse = lse_max + ln(sum): what RowOutput::Finish does for a single item.
 
 #ifndef MINDSPORE_RELAY_AICORE_COMMON_ROW_MERGE_H_

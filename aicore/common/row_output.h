@@ -14,13 +14,13 @@
 namespace mindspore_relay::aicore {
 
 // Row statistics of the online softmax. A masked score is far below every row maximum, and a row
-// maximum never falls below kMinRowMax, so that exp(kMaskedScore - row_max) is 0 also for a row whose
-// keys are all masked. Nothing overflows to infinity, and a row without a key has row_sum 0.
+// maximum never falls below kMinRowMax, so that exp(kMaskedScore - row_max) is 0 also for a row
+// whose keys are all masked. Nothing overflows to infinity, and a row without a key has row_sum 0.
 constexpr float kMaskedScore = -3.0e38f;
 constexpr float kMinRowMax = -1.0e30f;
 
-// Added to every row sum. The largest term of a sum is 1, so that this changes only a sum of 0, whose
-// row then becomes 0 / tiny = 0. Unlike a maximum it leaves NaN as it is.
+// Added to every row sum. The largest term of a sum is 1, so that this changes only a sum of 0,
+// whose row then becomes 0 / tiny = 0. Unlike a maximum it leaves NaN as it is.
 constexpr float kTinySum = 1.0e-37f;
 
 template <typename T>

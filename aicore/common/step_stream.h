@@ -20,8 +20,8 @@ struct Step {
   bool is_last;
 };
 
-// Keeps the last kSlots steps and the tiles they belong to: step t + 1, whose keys are loaded, down to
-// step t - kLookAhead, whose product with V is computed.
+// Keeps the last kSlots steps and the tiles they belong to: step t + 1, whose keys are loaded, down
+// to step t - kLookAhead, whose product with V is computed.
 template <typename Problem, typename Tile>
 class StepStream {
  public:
@@ -60,7 +60,9 @@ class StepStream {
   // Steps fetched so far.
   __aicore__ inline int32_t num_steps() const { return num_steps_; }
   __aicore__ inline const Step &At(int32_t step) const { return steps_[step % kSlots]; }
-  __aicore__ inline const Tile &TileOf(const Step &step) const { return tiles_[step.item % kSlots]; }
+  __aicore__ inline const Tile &TileOf(const Step &step) const {
+    return tiles_[step.item % kSlots];
+  }
 
  private:
   static constexpr int32_t kSlots = kLookAhead + 2;

@@ -21,8 +21,8 @@ namespace mindspore_relay::aicore {
 // Side of a cube fractal (16 x 16 elements of 16 bits = 512 bytes). Fixed by the hardware.
 constexpr int32_t kFractal = 16;
 
-// Query rows that share one pass over a key. 128 rows x 128 columns fill half of L0A (32 KB) and half
-// of L0C (64 KB of float), so that both can be filled while the other half is used.
+// Query rows that share one pass over a key. 128 rows x 128 columns fill half of L0A (32 KB) and
+// half of L0C (64 KB of float), so that both can be filled while the other half is used.
 constexpr int32_t kTileRows = 128;
 
 // Columns and depth of one Mmad: 128 x 128 elements of 16 bits are half of L0A or L0B.
@@ -101,29 +101,29 @@ static_assert(2 * kL0CSlotBytes <= kL0CBytes, "L0C");
 
 // Byte offsets of the named buffers of the UB of one vector core.
 struct UbMap {
-  uint32_t scores;        // 2 x [kStripRows][step_keys] float: scores, then probabilities
-  uint32_t scores_bytes;  // of one slot
-  uint32_t probs;         // 2 x [kStripRows][step_keys] 16 bits
-  uint32_t probs_bytes;   // of one slot
-  uint32_t step_out;      // 2 x [kStripRows][head_size] float: probabilities . V of one step
-  uint32_t out_bytes;     // of one slot
-  uint32_t acc;           // [kVectorRows][head_size] float
-  uint32_t stage;         // [kStripRows][head_size] float: finished rows
-  uint32_t stage16;       // 2 x [kStripRows][head_size] 16 bits: finished rows, rounded
-  uint32_t stage16_bytes; // of one slot
-  uint32_t bias;          // [kStripRows][step_keys] float
-  uint32_t bias16;        // [kStripRows][step_keys] 16 bits: rows of the mask tensor
-  uint32_t columns;       // [step_keys] float: 0, 1, 2, ...
-  uint32_t fold;          // [kStripRows][64] float: column groups folded into one
-  uint32_t row_max;       // kItemSlots x [kVectorRows] float
-  uint32_t row_sum;       // kItemSlots x [kVectorRows] float
-  uint32_t alpha;         // kRingSlots x [kVectorRows] float: rescale factors of a step
-  uint32_t strip_max;     // [kStripRows] float
-  uint32_t strip_sum;     // [kStripRows] float
-  uint32_t strip_lse;     // [kStripRows] float
-  uint32_t spread;        // [kStripRows][8] float: one block per row, for row-wise operands
-  uint32_t spread_out;    // the same for the accumulation
-  uint32_t lse_stage;     // 2 x [kStripRows][8] float: lse of finished rows
+  uint32_t scores;         // 2 x [kStripRows][step_keys] float: scores, then probabilities
+  uint32_t scores_bytes;   // of one slot
+  uint32_t probs;          // 2 x [kStripRows][step_keys] 16 bits
+  uint32_t probs_bytes;    // of one slot
+  uint32_t step_out;       // 2 x [kStripRows][head_size] float: probabilities . V of one step
+  uint32_t out_bytes;      // of one slot
+  uint32_t acc;            // [kVectorRows][head_size] float
+  uint32_t stage;          // [kStripRows][head_size] float: finished rows
+  uint32_t stage16;        // 2 x [kStripRows][head_size] 16 bits: finished rows, rounded
+  uint32_t stage16_bytes;  // of one slot
+  uint32_t bias;           // [kStripRows][step_keys] float
+  uint32_t bias16;         // [kStripRows][step_keys] 16 bits: rows of the mask tensor
+  uint32_t columns;        // [step_keys] float: 0, 1, 2, ...
+  uint32_t fold;           // [kStripRows][64] float: column groups folded into one
+  uint32_t row_max;        // kItemSlots x [kVectorRows] float
+  uint32_t row_sum;        // kItemSlots x [kVectorRows] float
+  uint32_t alpha;          // kRingSlots x [kVectorRows] float: rescale factors of a step
+  uint32_t strip_max;      // [kStripRows] float
+  uint32_t strip_sum;      // [kStripRows] float
+  uint32_t strip_lse;      // [kStripRows] float
+  uint32_t spread;         // [kStripRows][8] float: one block per row, for row-wise operands
+  uint32_t spread_out;     // the same for the accumulation
+  uint32_t lse_stage;      // 2 x [kStripRows][8] float: lse of finished rows
   uint32_t end;
 };
 

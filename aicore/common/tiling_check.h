@@ -53,14 +53,17 @@ inline bool SetHeads(const char *op, const Dims &query, int64_t head_num, int64_
   }
   const int64_t kv_heads = kv_head_num == 0 ? head_num : kv_head_num;
   if (kv_heads < 0 || head_num % kv_heads != 0) {
-    return Fail(error, "%s: head_num must be a multiple of kv_head_num, got head_num=%lld, "
-                "kv_head_num=%lld", op, Print(head_num), Print(kv_head_num));
+    return Fail(error,
+                "%s: head_num must be a multiple of kv_head_num, got head_num=%lld, "
+                "kv_head_num=%lld",
+                op, Print(head_num), Print(kv_head_num));
   }
   const bool is_flat = query.size() == 2 && query[1] % head_num == 0;
   if (!is_flat && !(query.size() == 3 && query[1] == head_num)) {
-    return Fail(error, "%s: query must have the shape [tokens, head_num * head_size] or [tokens, "
-                "head_num, head_size] with head_num=%lld, got %s", op, Print(head_num),
-                ToText(query).c_str());
+    return Fail(error,
+                "%s: query must have the shape [tokens, head_num * head_size] or [tokens, "
+                "head_num, head_size] with head_num=%lld, got %s",
+                op, Print(head_num), ToText(query).c_str());
   }
   const int64_t head_size = is_flat ? query[1] / head_num : query[2];
   if (head_size <= 0 || head_size > kMaxHeadSize || head_size % kFractal != 0) {
@@ -82,8 +85,8 @@ inline bool CheckBlockSize(const char *op, int64_t block_size, std::string *erro
               kFractal, Print(kMaxBlockSize), Print(block_size));
 }
 
-// A cache: [num_blocks, block_size, kv_head_num * head_size] or [num_blocks, block_size, kv_head_num,
-// head_size]; its block table: [num_sources, max_blocks].
+// A cache: [num_blocks, block_size, kv_head_num * head_size] or [num_blocks, block_size,
+// kv_head_num, head_size]; its block table: [num_sources, max_blocks].
 inline bool SetPaged(const char *op, const char *what, const Dims &cache, const Dims &table,
                      int64_t num_sources, const AttentionTiling &tiling, KvFormat *format,
                      std::string *error) {
@@ -108,9 +111,11 @@ inline bool CheckBlocks(const char *op, const char *what, int32_t index, int64_t
                         const KvFormat &format, std::string *error) {
   const int64_t needed = (num_keys + format.block_size - 1) / format.block_size;
   if (needed <= format.max_blocks) return true;
-  return Fail(error, "%s: %s[%d] has %lld keys and needs %lld blocks of %d, but a row of the block "
-              "table has %d entries", op, what, index, Print(num_keys), Print(needed),
-              format.block_size, format.max_blocks);
+  return Fail(error,
+              "%s: %s[%d] has %lld keys and needs %lld blocks of %d, but a row of the block "
+              "table has %d entries",
+              op, what, index, Print(num_keys), Print(needed), format.block_size,
+              format.max_blocks);
 }
 
 }  // namespace mindspore_relay::aicore

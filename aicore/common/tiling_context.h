@@ -1,8 +1,9 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Host with CANN only: what the tiling functions read from and write to gert::TilingContext. Inputs are
-// addressed by their index in the operator's definition, whatever dynamic and optional inputs are there.
+// Host with CANN only: what the tiling functions read from and write to gert::TilingContext. Inputs
+// are addressed by their index in the operator's definition, whatever dynamic and optional inputs
+// are there.
 
 #ifndef MINDSPORE_RELAY_AICORE_COMMON_TILING_CONTEXT_H_
 #define MINDSPORE_RELAY_AICORE_COMMON_TILING_CONTEXT_H_
@@ -52,8 +53,8 @@ inline const int64_t *InputInts(gert::TilingContext *context, size_t input, int6
 inline bool CheckInts(const char *op, const char *name, const int64_t *values, int64_t count,
                       int64_t expected, std::string *error) {
   if (count == expected && (values != nullptr || expected == 0)) return true;
-  return Fail(error, "%s: %s must have %lld values on the host, got %lld", op, name, Print(expected),
-              Print(values == nullptr ? 0 : count));
+  return Fail(error, "%s: %s must have %lld values on the host, got %lld", op, name,
+              Print(expected), Print(values == nullptr ? 0 : count));
 }
 
 inline Platform GetPlatform(gert::TilingContext *context) {

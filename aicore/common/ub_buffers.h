@@ -46,7 +46,9 @@ class UbBuffers {
   __aicore__ inline LocalTensor<float> Columns() {
     return Floats(map_.columns, map_.fold - map_.columns);
   }
-  __aicore__ inline LocalTensor<float> Fold() { return Floats(map_.fold, map_.row_max - map_.fold); }
+  __aicore__ inline LocalTensor<float> Fold() {
+    return Floats(map_.fold, map_.row_max - map_.fold);
+  }
   __aicore__ inline LocalTensor<float> RowMax(int32_t item) {
     return Floats(map_.row_max + item % kItemSlots * kRowStatBytes, kRowStatBytes);
   }
@@ -56,9 +58,15 @@ class UbBuffers {
   __aicore__ inline LocalTensor<float> Alpha(int32_t step) {
     return Floats(map_.alpha + step % kRingSlots * kRowStatBytes, kRowStatBytes);
   }
-  __aicore__ inline LocalTensor<float> StripMax() { return Floats(map_.strip_max, kStripStatBytes); }
-  __aicore__ inline LocalTensor<float> StripSum() { return Floats(map_.strip_sum, kStripStatBytes); }
-  __aicore__ inline LocalTensor<float> StripLse() { return Floats(map_.strip_lse, kStripStatBytes); }
+  __aicore__ inline LocalTensor<float> StripMax() {
+    return Floats(map_.strip_max, kStripStatBytes);
+  }
+  __aicore__ inline LocalTensor<float> StripSum() {
+    return Floats(map_.strip_sum, kStripStatBytes);
+  }
+  __aicore__ inline LocalTensor<float> StripLse() {
+    return Floats(map_.strip_lse, kStripStatBytes);
+  }
   __aicore__ inline LocalTensor<float> Spread() { return Floats(map_.spread, kSpreadBytes); }
   __aicore__ inline LocalTensor<float> SpreadOut() { return Floats(map_.spread_out, kSpreadBytes); }
   __aicore__ inline LocalTensor<float> LseStage(int32_t slot) {
@@ -86,7 +94,8 @@ class UbBuffers {
 };
 
 // spread[row][0..7] <- values[row] for the kStripRows rows of a strip.
-__aicore__ inline void SpreadRows(const LocalTensor<float> &spread, const LocalTensor<float> &values) {
+__aicore__ inline void SpreadRows(const LocalTensor<float> &spread,
+                                  const LocalTensor<float> &values) {
   AscendC::Brcb(spread, values, static_cast<uint8_t>(kStripRows / kBlockFloats),
                 AscendC::BrcbRepeatParams(1, kBlockFloats));
 }

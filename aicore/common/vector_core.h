@@ -1,7 +1,8 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The vector cores: softmax of the scores of every step, and the accumulation of its product with V.
+// The vector cores: softmax of the scores of every step, and the accumulation of its product with
+// V.
 //
 //   step t:  scores(t) -> probabilities(t) | acc <- acc * alpha(t - 2) + step_out(t - 2)
 //
@@ -99,8 +100,9 @@ class VectorCore {
     const Tile &tile = stream_.TileOf(step);
     const Half half = HalfOf(tile);
     AscendC::CrossCoreWaitFlag(kScoresReady);
-    // A vector core without rows still takes part in every flag. It need not order them behind what it
-    // reads of older steps: the cube core writes no row of this half until the core has rows again.
+    // A vector core without rows still takes part in every flag. It need not order them behind what
+    // it reads of older steps: the cube core writes no row of this half until the core has rows
+    // again.
     if (half.begin < half.end) {
       if (step.is_first) ResetRowStatistics(step.item);
       LoadScores(t, StripAt(step, half, half.begin), scores_slot_);
@@ -133,7 +135,8 @@ class VectorCore {
     AscendC::WaitFlag<HardEvent::V_MTE2>(kScoresEvent + slot);
     const int32_t filled = RoundUp(strip.num_keys, kBlockFloats);
     const AscendC::DataCopyExtParams params(
-        static_cast<uint16_t>(strip.num_rows), static_cast<uint32_t>(strip.num_keys * sizeof(float)),
+        static_cast<uint16_t>(strip.num_rows),
+        static_cast<uint32_t>(strip.num_keys * sizeof(float)),
         static_cast<uint32_t>((tiling_->step_keys - strip.num_keys) * sizeof(float)),
         static_cast<uint32_t>((strip.width - filled) / kBlockFloats), 0);
     AscendC::DataCopyPad(ub_->Scores(slot), scores_[RingRow(t, strip.row) * tiling_->step_keys],

@@ -52,7 +52,8 @@ MS_RELAY_SHARED bool IsWholeUnit(const WorkItem &item) {
 // Walks over the items of one range. Problem has
 //   int32_t num_sources() const, kv_head_num() const;
 //   void EnterSource(int32_t source);            caches what depends on the source
-//   int32_t NumTiles() const; int32_t NumKeys(int32_t tile) const; int32_t NumRows(int32_t tile) const;
+//   int32_t NumTiles() const; int32_t NumKeys(int32_t tile) const; int32_t NumRows(int32_t tile)
+//   const;
 template <typename Problem>
 class WorkCursor {
  public:

@@ -15,8 +15,8 @@ namespace mindspore_relay::aicore {
 
 // What the plan has to know of the processor; the host reads it from the platform object.
 struct Platform {
-  int32_t num_cores;                    // AI cores: one cube and two vector cores each
-  int64_t system_workspace_bytes = 0;   // reserved by the kernel library in front of ours
+  int32_t num_cores;                   // AI cores: one cube and two vector cores each
+  int64_t system_workspace_bytes = 0;  // reserved by the kernel library in front of ours
 };
 
 // Time of a piece of work on one AI core, in 1/16 cycles, as the largest of what memory, cube and
@@ -46,9 +46,9 @@ class CostModel {
   // 16 x 16 x 16 multiply-adds per cycle, which makes 1.8 GHz: 1.6e12 / 24 / 1.8e9 = 37 bytes.
   static constexpr int64_t kGmBytesPerCycle = 37;
   static constexpr int64_t kMacsPerCycle = 16 * 16 * 16;
-  // One repeat of 256 bytes (64 floats) per cycle. About 8 instructions touch each score; a strip of
-  // 16 x 256 scores takes some 35 dependent instructions, whose start-up, estimated at 13 cycles each,
-  // is as long as 7 more.
+  // One repeat of 256 bytes (64 floats) per cycle. About 8 instructions touch each score; a strip
+  // of 16 x 256 scores takes some 35 dependent instructions, whose start-up, estimated at 13 cycles
+  // each, is as long as 7 more.
   static constexpr int64_t kVectorElementsPerCycle = 64;
   static constexpr int64_t kVectorPasses = 15;
   // Latency that look-ahead does not hide at the start of an item: a few GM round trips.
@@ -57,8 +57,8 @@ class CostModel {
   int64_t head_size_;
 };
 
-// Keys of the cheapest kind that make another core worth waking, in units of the granule: rounding a
-// range to the granule then changes its cost by at most 1/12.
+// Keys of the cheapest kind that make another core worth waking, in units of the granule: rounding
+// a range to the granule then changes its cost by at most 1/12.
 constexpr int32_t kMinCoreGranules = 12;
 
 // The search for the smallest budget stops at this relative precision.
@@ -82,8 +82,8 @@ WorkSummary SummarizeWork(Problem *problem, const CostModel &model, int32_t key_
       const int64_t item_cost = model.ItemCost(num_rows);
       const int64_t key_cost = model.KeyCost(num_rows);
       summary.total_cost += (item_cost + num_keys * key_cost) * problem->kv_head_num();
-      summary.min_budget = std::max(
-          summary.min_budget, item_cost + std::min(key_granule, num_keys) * key_cost);
+      summary.min_budget =
+          std::max(summary.min_budget, item_cost + std::min(key_granule, num_keys) * key_cost);
     }
   }
   return summary;
@@ -128,17 +128,18 @@ int32_t FillCores(Problem *problem, const CostModel &model, int32_t key_granule,
   return cores;
 }
 
-// Fills tiling->num_cores and tiling->starts such that the dearest core costs as little as possible,
-// with as few cores as reach that. Boundaries inside a unit are multiples of key_granule. At least
-// one core is used, also when there is no work at all.
+// Fills tiling->num_cores and tiling->starts such that the dearest core costs as little as
+// possible, with as few cores as reach that. Boundaries inside a unit are multiples of key_granule.
+// At least one core is used, also when there is no work at all.
 template <typename Problem>
-void PartitionWork(Problem *problem, int32_t num_cores, int32_t key_granule, AttentionTiling *tiling) {
+void PartitionWork(Problem *problem, int32_t num_cores, int32_t key_granule,
+                   AttentionTiling *tiling) {
   const CostModel model(tiling->head_size);
   const WorkSummary work = SummarizeWork(problem, model, key_granule);
   const int64_t min_core_cost = model.KeyCost(1) * kMinCoreGranules * key_granule;
   const int64_t useful_cores = std::max<int64_t>(1, work.total_cost / min_core_cost);
-  const auto max_cores = static_cast<int32_t>(
-      std::min({int64_t{num_cores}, useful_cores, int64_t{kMaxCores}}));
+  const auto max_cores =
+      static_cast<int32_t>(std::min({int64_t{num_cores}, useful_cores, int64_t{kMaxCores}}));
 
   const auto fill = [&](int64_t budget) {
     return FillCores(problem, model, key_granule, budget, max_cores, tiling->starts);

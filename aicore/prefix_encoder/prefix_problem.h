@@ -1,12 +1,12 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What PrefixEncoder attends to, as sources and tiles (../common/work_item.h). Shared by the host plan
-// and the kernel.
+// What PrefixEncoder attends to, as sources and tiles (../common/work_item.h). Shared by the host
+// plan and the kernel.
 //
-// Source b is request b. A tile holds tile_tokens consecutive tokens for up to tile_heads heads of one
-// kv head, head by head; it sees the keys up to the position of its last token, later ones are not
-// read at all.
+// Source b is request b. A tile holds tile_tokens consecutive tokens for up to tile_heads heads of
+// one kv head, head by head; it sees the keys up to the position of its last token, later ones are
+// not read at all.
 
 #ifndef MINDSPORE_RELAY_AICORE_PREFIX_ENCODER_PREFIX_PROBLEM_H_
 #define MINDSPORE_RELAY_AICORE_PREFIX_ENCODER_PREFIX_PROBLEM_H_
@@ -17,11 +17,11 @@ namespace mindspore_relay::aicore {
 
 // Bias added to qk_scale * q . k for a query at position p and a key at position j <= p.
 enum class BiasKind : int32_t {
-  kNone = 0,         // 0
-  kDistance = 1,     // slopes[h] * (p - j)
-  kSqrtDistance = 2, // slopes[h] * sqrt(p - j)
-  kColumn = 3,       // slopes[h] * j
-  kTable = 4,        // mask[h][p - 128 * (j / 128)][j % 128]
+  kNone = 0,          // 0
+  kDistance = 1,      // slopes[h] * (p - j)
+  kSqrtDistance = 2,  // slopes[h] * sqrt(p - j)
+  kColumn = 3,        // slopes[h] * j
+  kTable = 4,         // mask[h][p - 128 * (j / 128)][j % 128]
 };
 
 // Columns of the mask tensor of BiasKind::kTable (operator document).
@@ -30,11 +30,11 @@ constexpr int32_t kTableColumns = 128;
 struct PrefixEncoderTiling {
   AttentionTiling attention;
   KvFormat kv;
-  int32_t bias_kind;    // BiasKind
-  int32_t table_rows;   // rows per head of the mask tensor (kTable)
+  int32_t bias_kind;   // BiasKind
+  int32_t table_rows;  // rows per head of the mask tensor (kTable)
   int32_t tile_tokens;
   int32_t tile_heads;
-  int32_t head_tiles;   // tiles that share the heads of one kv head
+  int32_t head_tiles;  // tiles that share the heads of one kv head
 };
 
 struct PrefixTile {
@@ -101,8 +101,8 @@ class PrefixProblem {
     return run;
   }
 
-  // Rows of the partial results: a core has at most one item that starts behind key 0 of its unit and
-  // one that ends before its unit does; one tile for each.
+  // Rows of the partial results: a core has at most one item that starts behind key 0 of its unit
+  // and one that ends before its unit does; one tile for each.
   MS_RELAY_SHARED int64_t SplitRow(int32_t core, bool starts_inside, int32_t row) const {
     return (int64_t{core} * 2 + (starts_inside ? 0 : 1)) * kTileRows + row;
   }

@@ -1,8 +1,8 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What RelayAttention attends to, as sources and tiles (../common/work_item.h). Shared by the host plan
-// and the kernel, so that both cannot disagree about it.
+// What RelayAttention attends to, as sources and tiles (../common/work_item.h). Shared by the host
+// plan and the kernel, so that both cannot disagree about it.
 //
 // Sources 0 .. num_groups - 1 are the groups' prefixes: the rows are those of all members, in the
 // order of the batch. Sources num_groups .. num_groups + batch_size - 1 are the requests' own keys.
@@ -25,8 +25,8 @@ struct RelayAttentionTiling {
 // The requests whose rows a tile holds.
 struct RelayTile {
   WorkItem item;
-  int32_t core;         // the core that has the item: names the slot of a split unit
-  int32_t first_head;   // head, within the kv head, of the tile's first row
+  int32_t core;        // the core that has the item: names the slot of a split unit
+  int32_t first_head;  // head, within the kv head, of the tile's first row
   int32_t num_members;
   int32_t members[kTileRows];  // request of each member, at least one row each
 };
@@ -114,7 +114,8 @@ class RelayProblem {
     const int32_t head = from_member % heads;
     RowRun run;
     run.num_rows = Min(heads - head, row_end - row);
-    run.packed_row = int64_t{request} * tiling_->attention.head_num + tile.item.kv_head * heads + head;
+    run.packed_row =
+        int64_t{request} * tiling_->attention.head_num + tile.item.kv_head * heads + head;
     run.packed_step = 1;
     run.is_final = IsWholeUnit(tile.item) && HasOnePart(request);
     run.partial_row = tile.item.key_begin > 0 ? SplitRow(tile.core, row)
@@ -127,8 +128,8 @@ class RelayProblem {
     return (SharedKeys(request) > 0) != (PrivateKeys(request) > 0);
   }
 
-  // Rows of the partial results: that of the shared part for each packed row, that of the private part
-  // for each packed row, and one tile per core for an item that starts behind key 0.
+  // Rows of the partial results: that of the shared part for each packed row, that of the private
+  // part for each packed row, and one tile per core for an item that starts behind key 0.
   MS_RELAY_SHARED int64_t MainRow(int32_t source, int64_t packed_row) const {
     return (IsShared(source) ? 0 : PackedRows()) + packed_row;
   }

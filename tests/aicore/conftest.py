@@ -12,8 +12,6 @@ sys.path.insert(0, str(FOLDER))
 
 def pytest_ignore_collect(collection_path, config):
     """Skips this folder unless an argument of pytest lies in it."""
-    is_named = any(
-        Path(config.invocation_params.dir, str(argument).split("::")[0]).resolve().is_relative_to(FOLDER)
-        for argument in config.args
-    )
-    return None if is_named else True
+    start = config.invocation_params.dir
+    paths = [Path(start, str(argument).split("::")[0]).resolve() for argument in config.args]
+    return None if any(path.is_relative_to(FOLDER) for path in paths) else True

@@ -5,7 +5,8 @@
     result = run_on_device(problem, num_ai_cores=4)
     result.output, result.lse, result.counters
 
-The kernels, the emulation and emulated_kernels.cpp are built by CMake; `build` does so on first use.
+The kernels, the emulation and emulated_kernels.cpp are built by CMake: `build` does so on first
+use.
 """
 
 import ctypes
@@ -54,14 +55,18 @@ def is_supported(problem):
     first = (lambda x: x[0] if x else None) if isinstance(key, list) else (lambda x: x)
     if first(key) is not None and first(key).shape[-1] != first(value).shape[-1]:
         return False
-    is_paged = problem.operator == "prefix_encoder" or problem.kwargs.get("block_tables") is not None
+    is_paged = (
+        problem.operator == "prefix_encoder" or problem.kwargs.get("block_tables") is not None
+    )
     return not is_paged or key.shape[1] % FRACTAL == 0
 
 
 @functools.cache
 def build():
     """Configures and builds everything; returns the folder with the shared libraries."""
-    folder = Path(os.environ.get("MINDSPORE_RELAY_AICORE_BUILD", FOLDER.parents[1] / "build/aicore"))
+    folder = Path(
+        os.environ.get("MINDSPORE_RELAY_AICORE_BUILD", FOLDER.parents[1] / "build/aicore")
+    )
     subprocess.run(["cmake", "-S", FOLDER, "-B", folder, "-DCMAKE_BUILD_TYPE=Release"], check=True)
     subprocess.run(["cmake", "--build", folder, "--parallel", "2"], check=True)
     return folder
@@ -161,6 +166,7 @@ class _Arena:
 
 
 # ---- the operators -------------------------------------------------------------------------------
+
 
 def run_on_device(problem, num_ai_cores, schedule_seed=0, with_lse=True):
     """Plans and launches a `cases.Problem` on an emulated processor.

@@ -16,6 +16,7 @@
 
 #include "ascendc_emulation/device.h"
 #include "ascendc_emulation/kernel_module.h"
+#include "plan_items.h"
 #include "prefix_encoder/op_host/prefix_encoder_tiling_core.h"
 #include "relay_attention/op_host/relay_attention_tiling_core.h"
 
@@ -103,7 +104,8 @@ Address AddOutput(Device *device, const char *name, const EmulatedBuffer &buffer
 }
 
 Address AddInts(Device *device, const char *name, const int64_t *values, int64_t count) {
-  return AddInput(device, name, {values, count * static_cast<int64_t>(sizeof(int64_t)), 1, {count}});
+  return AddInput(device, name,
+                  {values, count * static_cast<int64_t>(sizeof(int64_t)), 1, {count}});
 }
 
 Dims DimsOf(const EmulatedBuffer &buffer) {
@@ -132,7 +134,7 @@ Address AddList(Device *device, const std::string &name, const EmulatedKv &kv) {
   return device->AllocateTensorList(name, tensors, shapes);
 }
 
-std::string ToJson(const Counters &counters, int32_t num_cores) {
+std::string ToJson(const Counters &counters, int32_t num_cores, double plan_imbalance) {
   std::string buffers;
   for (const auto &[name, traffic] : counters.buffers) {
     buffers += (buffers.empty() ? "" : ", ") + ("\"" + name) +
@@ -149,23 +151,26 @@ std::string ToJson(const Counters &counters, int32_t num_cores) {
              ", \"gm_bytes\": " + std::to_string(core.gm_read_bytes + core.gm_written_bytes) + "}";
   }
   const LowerBound bound = counters.ComputeLowerBound();
-  return "{\"num_cores\": " + std::to_string(num_cores) + ", \"buffers\": {" + buffers +
+  return "{\"num_cores\": " + std::to_string(num_cores) +
+         ", \"plan_imbalance\": " + std::to_string(plan_imbalance) + ", \"buffers\": {" + buffers +
          "}, \"cores\": [" + cores + "], \"bound\": {\"hbm_us\": " + std::to_string(bound.hbm_us) +
-         ", \"gm_us\": " + std::to_string(bound.gm_us) + ", \"cube_us\": " +
-         std::to_string(bound.cube_us) + ", \"vector_us\": " + std::to_string(bound.vector_us) +
+         ", \"gm_us\": " + std::to_string(bound.gm_us) +
+         ", \"cube_us\": " + std::to_string(bound.cube_us) +
+         ", \"vector_us\": " + std::to_string(bound.vector_us) +
          ", \"bound_us\": " + std::to_string(bound.bound_us) + "}}";
 }
 
 // Checks what must hold after every launch and writes the text.
 int32_t Finish(const EmulatedRun &run, const Device &device, const Report &report, bool has_lse,
-               int32_t num_cores) {
+               int32_t num_cores, double plan_imbalance) {
   std::string complaint = report.complaint;
   for (const char *name : {"output", "lse"}) {
     if (!complaint.empty() || (!has_lse && std::strcmp(name, "lse") == 0)) continue;
     const uint64_t unset = device.UnsetBytes(name);
-    if (unset != 0) complaint = std::string(name) + " has " + std::to_string(unset) + " unset bytes";
+    if (unset != 0)
+      complaint = std::string(name) + " has " + std::to_string(unset) + " unset bytes";
   }
-  SetText(run, complaint.empty() ? ToJson(report.counters, num_cores) : complaint);
+  SetText(run, complaint.empty() ? ToJson(report.counters, num_cores, plan_imbalance) : complaint);
   return complaint.empty() ? kOk : kComplaint;
 }
 
@@ -181,8 +186,8 @@ DeviceConfig ConfigOf(const EmulatedRun &run, int32_t num_cores) {
 
 extern "C" {
 
-__attribute__((visibility("default"))) int32_t EmulateRelayAttention(
-    const EmulatedRelayAttention *args, const EmulatedRun *run) {
+__attribute__((visibility("default"))) int32_t
+EmulateRelayAttention(const EmulatedRelayAttention *args, const EmulatedRun *run) {
   RelayAttentionShape shape;
   shape.query = DimsOf(args->query);
   shape.key = DimsOf(args->key);
@@ -204,7 +209,8 @@ __attribute__((visibility("default"))) int32_t EmulateRelayAttention(
   RelayAttentionTiling tiling;
   int64_t workspace_bytes = 0;
   std::string error;
-  if (!ComputeRelayAttentionTiling(shape, {run->num_ai_cores, 0}, &tiling, &workspace_bytes, &error)) {
+  if (!ComputeRelayAttentionTiling(shape, {run->num_ai_cores, 0}, &tiling, &workspace_bytes,
+                                   &error)) {
     SetText(*run, error);
     return kRefused;
   }
@@ -224,22 +230,25 @@ __attribute__((visibility("default"))) int32_t EmulateRelayAttention(
   Address kv_share_len = AddInts(&device, "kv_share_len", args->kv_share_len, args->num_groups);
   Address output = AddOutput(&device, "output", args->output);
   Address lse = AddOutput(&device, "lse", args->lse);
-  Address workspace =
-      device.AllocateWorkspace("workspace", static_cast<uint64_t>(workspace_bytes));
+  Address workspace = device.AllocateWorkspace("workspace", static_cast<uint64_t>(workspace_bytes));
 
-  using Entry = void(Address, Address, Address, Address, Address, Address, Address, Address, Address,
-                     Address, Address, Address, Address, Address, Address, Address);
+  using Entry = void(Address, Address, Address, Address, Address, Address, Address, Address,
+                     Address, Address, Address, Address, Address, Address, Address, Address);
   const KernelModule cube(run->cube_module);
   const KernelModule vector(run->vector_module);
-  const Report report = device.Launch(
-      cube.Entry<Entry>("relay_attention"), vector.Entry<Entry>("relay_attention"), query, key, value,
-      key_share, value_share, Address{nullptr}, block_tables, share_block_tables, seq_len, kv_seq_len,
-      kv_share_map, kv_share_len, output, lse, workspace, reinterpret_cast<Address>(&tiling));
-  return Finish(*run, device, report, lse != nullptr, tiling.attention.num_cores);
+  const Report report =
+      device.Launch(cube.Entry<Entry>("relay_attention"), vector.Entry<Entry>("relay_attention"),
+                    query, key, value, key_share, value_share, Address{nullptr}, block_tables,
+                    share_block_tables, seq_len, kv_seq_len, kv_share_map, kv_share_len, output,
+                    lse, workspace, reinterpret_cast<Address>(&tiling));
+  RelayProblem<const int64_t *> problem;
+  problem.Init(&tiling, args->kv_seq_len, args->kv_share_map, args->kv_share_len);
+  return Finish(*run, device, report, lse != nullptr, tiling.attention.num_cores,
+                Imbalance(&problem, tiling.attention));
 }
 
-__attribute__((visibility("default"))) int32_t EmulatePrefixEncoder(const EmulatedPrefixEncoder *args,
-                                                                    const EmulatedRun *run) {
+__attribute__((visibility("default"))) int32_t
+EmulatePrefixEncoder(const EmulatedPrefixEncoder *args, const EmulatedRun *run) {
   PrefixEncoderShape shape;
   shape.query = DimsOf(args->query);
   shape.key = DimsOf(args->key);
@@ -258,7 +267,8 @@ __attribute__((visibility("default"))) int32_t EmulatePrefixEncoder(const Emulat
   PrefixEncoderTiling tiling;
   int64_t workspace_bytes = 0;
   std::string error;
-  if (!ComputePrefixEncoderTiling(shape, {run->num_ai_cores, 0}, &tiling, &workspace_bytes, &error)) {
+  if (!ComputePrefixEncoderTiling(shape, {run->num_ai_cores, 0}, &tiling, &workspace_bytes,
+                                  &error)) {
     SetText(*run, error);
     return kRefused;
   }
@@ -274,18 +284,20 @@ __attribute__((visibility("default"))) int32_t EmulatePrefixEncoder(const Emulat
   Address kv_seq_len = AddInts(&device, "kv_seq_len", args->kv_seq_len, args->batch_size);
   Address output = AddOutput(&device, "output", args->output);
   Address lse = AddOutput(&device, "lse", args->lse);
-  Address workspace =
-      device.AllocateWorkspace("workspace", static_cast<uint64_t>(workspace_bytes));
+  Address workspace = device.AllocateWorkspace("workspace", static_cast<uint64_t>(workspace_bytes));
 
-  using Entry = void(Address, Address, Address, Address, Address, Address, Address, Address, Address,
-                     Address, Address, Address);
+  using Entry = void(Address, Address, Address, Address, Address, Address, Address, Address,
+                     Address, Address, Address, Address);
   const KernelModule cube(run->cube_module);
   const KernelModule vector(run->vector_module);
-  const Report report = device.Launch(
-      cube.Entry<Entry>("prefix_encoder"), vector.Entry<Entry>("prefix_encoder"), query, key, value,
-      block_tables, mask, slopes, seq_len, kv_seq_len, output, lse, workspace,
-      reinterpret_cast<Address>(&tiling));
-  return Finish(*run, device, report, lse != nullptr, tiling.attention.num_cores);
+  const Report report =
+      device.Launch(cube.Entry<Entry>("prefix_encoder"), vector.Entry<Entry>("prefix_encoder"),
+                    query, key, value, block_tables, mask, slopes, seq_len, kv_seq_len, output, lse,
+                    workspace, reinterpret_cast<Address>(&tiling));
+  PrefixProblem<const int64_t *> problem;
+  problem.Init(&tiling, args->seq_len, args->kv_seq_len);
+  return Finish(*run, device, report, lse != nullptr, tiling.attention.num_cores,
+                Imbalance(&problem, tiling.attention));
 }
 }
 

@@ -1,9 +1,9 @@
 # Copyright 2026 The mindspore_relay Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Both kernels under the emulation: every case that the device supports, right and without a complaint.
+"""Both kernels under the emulation: every case that the device supports, without a complaint.
 
-The accuracy rule is that of the CPU (tests/numerics.py). Each number of cores comes with a schedule of
-its own: 0 runs a core until it blocks, the others interleave the cores in different orders.
+The accuracy rule is that of the CPU (tests/numerics.py). Each number of cores comes with a schedule
+of its own: 0 runs a core until it blocks, the others interleave the cores in different orders.
 """
 
 import dataclasses
@@ -31,9 +31,7 @@ def supported_cases():
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", supported_cases(), ids=lambda c: f"{c.operator}-{c.name}")
 def test_case(case, dtype, num_ai_cores):
-    result = run_on_device(
-        cases.build(case, dtype), num_ai_cores, SCHEDULE_OF_CORES[num_ai_cores]
-    )
+    result = run_on_device(cases.build(case, dtype), num_ai_cores, SCHEDULE_OF_CORES[num_ai_cores])
     assert_attention_close(result.output, expect_case(case, dtype), case.name, result.lse)
 
 
@@ -82,7 +80,13 @@ EXTRA_RELAY = [
     cases.RelayCase("heads_200_1", (300, 40), (0, -1), (90,), head_num=200, kv_head_num=1),
     # split private parts and split groups at once, at the widest head
     cases.RelayCase(
-        "wide_and_split", (900, 0, 1500), (0, 0, -1), (1100,), head_num=6, kv_head_num=2, head_size=256
+        "wide_and_split",
+        (900, 0, 1500),
+        (0, 0, -1),
+        (1100,),
+        head_num=6,
+        kv_head_num=2,
+        head_size=256,
     ),
     # the second vector core has rows of the group, and none of the requests after it
     cases.RelayCase(
@@ -175,7 +179,11 @@ def test_nan_in_a_visible_value_stays_in_its_column(dtype):
         (RELAY["paged_kv_flat"], {"block_size": 24}, "block_size must be a multiple of 16"),
         (RELAY["no_groups"], {"head_size": 24}, "head_size must be a multiple of 16 up to 256"),
         (PREFIX["rows_2_keys_5"], {"block_size": 7}, "block_size must be a multiple of 16"),
-        (PREFIX["rows_2_keys_5"], {"head_size": 272}, "head_size must be a multiple of 16 up to 256"),
+        (
+            PREFIX["rows_2_keys_5"],
+            {"head_size": 272},
+            "head_size must be a multiple of 16 up to 256",
+        ),
     ],
     ids=["relay_block", "relay_head_size", "prefix_block", "prefix_head_size"],
 )

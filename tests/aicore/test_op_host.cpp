@@ -1,8 +1,8 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// aicore/*/op_host with a stand-in for the toolkit's header (fake_toolkit): the definitions, the inference
-// functions, and that the tiling functions hand over what CANN gives them.
+// aicore/*/op_host with a stand-in for the toolkit's header (fake_toolkit): the definitions, the
+// inference functions, and that the tiling functions hand over what CANN gives them.
 
 #include <gtest/gtest.h>
 
@@ -44,7 +44,8 @@ void AddInts(gert::TilingContext *context, size_t input, const std::vector<int64
   context->inputs[input].push_back(instance);
 }
 
-// ---- definitions ---------------------------------------------------------------------------------
+// ---- definitions
+// ---------------------------------------------------------------------------------
 
 TEST(Definition, RelayAttention) {
   const ops::OpDef &op = Definition("RelayAttention");
@@ -94,7 +95,8 @@ TEST(Definition, ParametersFitTogether) {
   }
 }
 
-// ---- inference -----------------------------------------------------------------------------------
+// ---- inference
+// -----------------------------------------------------------------------------------
 
 TEST(Inference, OutputsOfRelayAttention) {
   gert::InferShapeContext context;
@@ -133,7 +135,8 @@ TEST(Inference, DataTypes) {
   }
 }
 
-// ---- tiling --------------------------------------------------------------------------------------
+// ---- tiling
+// --------------------------------------------------------------------------------------
 
 class RelayTiling : public ::testing::Test {
  protected:
@@ -154,7 +157,8 @@ class RelayTiling : public ::testing::Test {
     AddInts(&context_, relay_attention::kKvShareLen, test_.kv_share_len);
     SetAttribute<int64_t>(&context_.attributes, relay_attention::kHeadNum, test_.shape.head_num);
     SetAttribute<float>(&context_.attributes, relay_attention::kQkScale, 0.125f);
-    SetAttribute<int64_t>(&context_.attributes, relay_attention::kKvHeadNum, test_.shape.kv_head_num);
+    SetAttribute<int64_t>(&context_.attributes, relay_attention::kKvHeadNum,
+                          test_.shape.kv_head_num);
     SetAttribute<int64_t>(&context_.attributes, relay_attention::kMaskType, 0);
   }
 
@@ -228,7 +232,8 @@ class PrefixTiling : public ::testing::Test {
     AddInts(&context_, prefix_encoder::kKvSeqLen, test_.kv_seq_len);
     SetAttribute<int64_t>(&context_.attributes, prefix_encoder::kMaskType, 4);
     SetAttribute<int64_t>(&context_.attributes, prefix_encoder::kHeadNum, test_.shape.head_num);
-    SetAttribute<int64_t>(&context_.attributes, prefix_encoder::kKvHeadNum, test_.shape.kv_head_num);
+    SetAttribute<int64_t>(&context_.attributes, prefix_encoder::kKvHeadNum,
+                          test_.shape.kv_head_num);
     SetAttribute<float>(&context_.attributes, prefix_encoder::kQkScale, 0.25f);
   }
 

@@ -85,8 +85,7 @@ inline int64_t Uniform(Random *random, int64_t low, int64_t high) {
 
 // One of the values.
 inline int64_t Pick(Random *random, const std::vector<int64_t> &values) {
-  return values[static_cast<size_t>(
-      Uniform(random, 0, static_cast<int64_t>(values.size()) - 1))];
+  return values[static_cast<size_t>(Uniform(random, 0, static_cast<int64_t>(values.size()) - 1))];
 }
 
 // kv_head_num and head_num with any ratio, powers of two or not.

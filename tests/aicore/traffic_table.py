@@ -53,7 +53,7 @@ PROBLEMS = (
 
 @functools.cache
 def measure(case):
-    """One launch on 24 cores; a row of the table as a dict. Bytes are GM bytes without workspace."""
+    """One launch on 24 cores; a row of the table as a dict. Bytes: GM without workspace."""
     problem = cases.build(case, DTYPE)
     counters = run_on_device(problem, NUM_AI_CORES).counters
     ideal = {"relay_attention": _relay_ideal, "prefix_encoder": _prefix_ideal}[case.operator]
@@ -67,7 +67,8 @@ def measure(case):
         **_traffic(counters),
         **ideal(case),
         "macs": sum(core["macs"] for core in counters["cores"]),
-        "balance_kv": _balance(counters, is_cube=True, what="gm_bytes"),
+        "balance_plan": counters["plan_imbalance"],
+        "balance_gm": _balance(counters, is_cube=True, what="gm_bytes"),
         "balance_vector": _balance(counters, is_cube=False, what="vector_repeats"),
         "bound_us": counters["bound"]["bound_us"],
         "hbm_us": counters["bound"]["hbm_us"],
@@ -78,7 +79,7 @@ def measure(case):
 
 
 def _traffic(counters):
-    """Bytes read and written per group of buffers. Tensors of a list are named key[0], key[1], ..."""
+    """Bytes read and written, in groups. The tensors of a list are named key[0], key[1], ..."""
     totals = {}
     for name, buffer in counters["buffers"].items():
         # The list itself, its addresses, is not KV.
@@ -117,7 +118,7 @@ def _relay_ideal(case):
 
 
 def _prefix_ideal(case):
-    """KV once per tile of 128 rows (tokens x heads of a kv head), up to the tile's last position."""
+    """KV once per tile of 128 rows (tokens x heads of a kv head), up to its last position."""
     tokens = TILE_ROWS // (case.head_num // case.kv_head_num)
     kv = 0
     for seq_len, kv_seq_len in zip(case.seq_len, case.kv_seq_len, strict=True):
@@ -136,24 +137,27 @@ def _balance(counters, is_cube, what):
 MARKDOWN_HEAD = """\
 # Traffic of the AICore kernels
 
-Counted by the host emulation on 24 cores, {dtype}; made by `bash scripts/test_aicore.sh --table
-aicore/traffic_table.json`. Nothing here is a measurement of time: `bound` is the largest of what HBM
-(1.6 TB/s, each byte of inputs and outputs once), the busiest cube core and the busiest vector core
-need at their published rates, so a lower bound.
+Counted by the host emulation on 24 cores, {dtype}; made by
+`bash scripts/test_aicore.sh --table aicore/traffic_table.json`. Nothing here is a measurement of
+time: `bound` is the largest of what HBM (1.6 TB/s, each byte of inputs and outputs once), the
+busiest cube core and the busiest vector core need at their published rates, so a lower bound.
 
-KV and total are GM bytes without workspace, over the ideal (keys and values once per 128 query rows,
-query and output once). Workspace is the traffic between cube and vector cores and of partial results;
-it stays within the L2 cache. Balance is the largest share of a core over the mean: GM bytes of the cube
-cores, repeats of the vector cores.
+KV and total are GM bytes without workspace, over the ideal: keys and values once per 128 query
+rows, query and output once. Workspace is the traffic between cube and vector cores and of partial
+results; it stays within the L2 cache. Balance is the largest share of a core over the mean, for
+the plan's cost, the GM bytes of the cube cores (workspace included) and the repeats of the vector
+cores.
 
-| problem | heads | cores | KV MB | KV / ideal | total / ideal | workspace MB | MMACs | balance GM | \
-balance vector | bound us | limited by |
-|---|---|---|---|---|---|---|---|---|---|---|---|
 """
+COLUMNS = (
+    *("problem", "heads", "cores", "KV MB", "KV / ideal", "total / ideal", "workspace MB", "MMACs"),
+    *("balance plan", "balance GM", "balance vector", "bound us", "limited by"),
+)
 
 
 def to_markdown(rows):
     lines = [MARKDOWN_HEAD.format(dtype=DTYPE)]
+    lines.append("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|\n")
     for row in rows:
         limits = {name: row[f"{name}_us"] for name in ("hbm", "cube", "vector")}
         cells = (
@@ -165,7 +169,8 @@ def to_markdown(rows):
             f"{row['traffic_bytes'] / row['traffic_bytes_ideal']:.3f}",
             f"{row['workspace_bytes'] / 1e6:.2f}",
             f"{row['macs'] / 1e6:.0f}",
-            f"{row['balance_kv']:.2f}",
+            f"{row['balance_plan']:.2f}",
+            f"{row['balance_gm']:.2f}",
             f"{row['balance_vector']:.2f}",
             f"{row['bound_us']:.1f}",
             max(limits, key=limits.get),

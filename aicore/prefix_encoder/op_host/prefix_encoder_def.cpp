@@ -13,7 +13,8 @@ class PrefixEncoder : public OpDef {
     DefineTensors();
     // Values that the plan depends on: aclIntArray in the generated interface.
     for (const char *length : {"seq_len", "kv_seq_len"}) {
-      this->Input(length).ParamType(REQUIRED).DataType(kInt64).Format(kFormats).ValueDepend(REQUIRED);
+      this->Input(length).ParamType(REQUIRED).DataType(kInt64).Format(kFormats).ValueDepend(
+          REQUIRED);
     }
     this->Attr("mask_type").AttrType(REQUIRED).Int();
     this->Attr("head_num").AttrType(REQUIRED).Int();

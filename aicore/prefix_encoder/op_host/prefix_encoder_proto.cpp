@@ -7,7 +7,8 @@
 
 namespace mindspore_relay::aicore::prefix_encoder {
 
-// attn_out: query's shape, as key and value have one head_size on this device. lse: [tokens, head_num].
+// attn_out: query's shape, as key and value have one head_size on this device. lse: [tokens,
+// head_num].
 ge::graphStatus InferShape(gert::InferShapeContext *context) {
   const gert::Shape *query = context->GetInputShape(kQuery);
   const gert::RuntimeAttrs *attributes = context->GetAttrs();

@@ -27,7 +27,8 @@ bool ReadAttributes(gert::TilingContext *context, PrefixEncoderShape *shape, std
   const int64_t *head_num = attributes->GetAttrPointer<int64_t>(kHeadNum);
   const int64_t *kv_head_num = attributes->GetAttrPointer<int64_t>(kKvHeadNum);
   const float *qk_scale = attributes->GetAttrPointer<float>(kQkScale);
-  if (mask_type == nullptr || head_num == nullptr || kv_head_num == nullptr || qk_scale == nullptr) {
+  if (mask_type == nullptr || head_num == nullptr || kv_head_num == nullptr ||
+      qk_scale == nullptr) {
     return Fail(error, "%s: mask_type, head_num, kv_head_num and qk_scale are needed", kOp);
   }
   shape->mask_type = *mask_type;

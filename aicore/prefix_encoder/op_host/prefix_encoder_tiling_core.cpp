@@ -38,9 +38,11 @@ bool SetTable(const PrefixEncoderShape &shape, PrefixEncoderTiling *tiling, std:
     return Fail(error, "%s: a 3-D mask needs mask_type 3, got %lld", kOp, Print(shape.mask_type));
   }
   if (mask[0] != shape.head_num || mask[1] < longest || mask[2] != kTableColumns) {
-    return Fail(error, "%s: a 3-D mask must have the shape [head_num, >= longest kv_seq_len, %d] = "
-                "[%lld, >= %lld, %d], got %s", kOp, kTableColumns, Print(shape.head_num),
-                Print(longest), kTableColumns, ToText(mask).c_str());
+    return Fail(error,
+                "%s: a 3-D mask must have the shape [head_num, >= longest kv_seq_len, %d] = "
+                "[%lld, >= %lld, %d], got %s",
+                kOp, kTableColumns, Print(shape.head_num), Print(longest), kTableColumns,
+                ToText(mask).c_str());
   }
   tiling->bias_kind = static_cast<int32_t>(BiasKind::kTable);
   tiling->table_rows = static_cast<int32_t>(mask[1]);
@@ -107,7 +109,8 @@ bool ComputePrefixEncoderTiling(const PrefixEncoderShape &shape, const Platform 
                                 std::string *error) {
   *tiling = {};
   AttentionTiling &attention = tiling->attention;
-  if (!SetHeads(kOp, shape.query, shape.head_num, shape.kv_head_num, &attention, error)) return false;
+  if (!SetHeads(kOp, shape.query, shape.head_num, shape.kv_head_num, &attention, error))
+    return false;
   if (shape.key != shape.value) {
     return Fail(error, "%s: key and value must have the same shape on Ascend, got %s and %s", kOp,
                 ToText(shape.key).c_str(), ToText(shape.value).c_str());

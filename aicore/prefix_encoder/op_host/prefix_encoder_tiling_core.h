@@ -29,9 +29,9 @@ struct PrefixEncoderShape {
   Dims key;
   Dims value;
   Dims block_tables;
-  Dims mask;    // empty: no mask
-  Dims slopes;  // empty: no slopes
-  int64_t batch_size = 0;   // entries of seq_len and kv_seq_len
+  Dims mask;               // empty: no mask
+  Dims slopes;             // empty: no slopes
+  int64_t batch_size = 0;  // entries of seq_len and kv_seq_len
   int64_t head_num = 0;
   int64_t kv_head_num = 0;  // 0: head_num
   int64_t mask_type = 0;    // PrefixMaskType

@@ -57,8 +57,9 @@ class PrefixBias {
     return tile.first_head + row / tile.num_tokens;
   }
 
-  // scores[row][j] <- scores[row][j] + slope * f, where f is the distance p - j of the key, its square
-  // root, or the key's position j. Distances are exact in float32: one rounding for the product.
+  // scores[row][j] <- scores[row][j] + slope * f, where f is the distance p - j of the key, its
+  // square root, or the key's position j. Distances are exact in float32: one rounding for the
+  // product.
   __aicore__ inline void AddSlope(const LocalTensor<float> &scores, const PrefixTile &tile,
                                   const ScoreStrip &strip) {
     const LocalTensor<float> bias = ub_->Bias();
@@ -135,8 +136,7 @@ class PrefixBias {
   __aicore__ inline void MaskFuture(const LocalTensor<float> &scores, const PrefixTile &tile,
                                     const ScoreStrip &strip) {
     for (int32_t row = 0; row < strip.num_rows; ++row) {
-      const int32_t num_visible =
-          Max(0, Position(tile, strip.row + row) - strip.key_begin + 1);
+      const int32_t num_visible = Max(0, Position(tile, strip.row + row) - strip.key_begin + 1);
       if (num_visible >= strip.width) continue;
       const LocalTensor<float> row_scores = scores[row * strip.width];
       const int32_t used = num_visible % kRepeatFloats;

@@ -25,7 +25,9 @@ class PrefixIo {
     block_tables_ = reinterpret_cast<__gm__ int32_t *>(block_tables);
   }
 
-  __aicore__ inline KvSource<T> Keys(const PrefixTile &tile) const { return Source(key_, tile.item); }
+  __aicore__ inline KvSource<T> Keys(const PrefixTile &tile) const {
+    return Source(key_, tile.item);
+  }
   __aicore__ inline KvSource<T> Values(const PrefixTile &tile) const {
     return Source(value_, tile.item);
   }
@@ -36,7 +38,8 @@ class PrefixIo {
     source.data = cache + item.kv_head * tiling_->attention.head_size;
     source.token_stride = int64_t{tiling_->attention.kv_head_num} * tiling_->attention.head_size;
     source.block_size = tiling_->kv.block_size;
-    source.block_table.SetGlobalBuffer(block_tables_ + int64_t{item.source} * tiling_->kv.max_blocks);
+    source.block_table.SetGlobalBuffer(block_tables_ +
+                                       int64_t{item.source} * tiling_->kv.max_blocks);
     return source;
   }
 
@@ -46,8 +49,8 @@ class PrefixIo {
   __gm__ int32_t *block_tables_ = nullptr;
 };
 
-// Merges the units that were cut. Core c has the piece in the middle or at the end of a cut unit if it
-// starts behind key 0; the core before the first such core has the unit's first piece.
+// Merges the units that were cut. Core c has the piece in the middle or at the end of a cut unit if
+// it starts behind key 0; the core before the first such core has the unit's first piece.
 template <typename T>
 class PrefixMerge {
  public:

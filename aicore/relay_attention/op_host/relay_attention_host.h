@@ -1,8 +1,8 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Order of the inputs, outputs and attributes of RelayAttention: one list for definition, inference and
-// tiling. Tensors come first, then the integer lists, as frameworks pass them.
+// Order of the inputs, outputs and attributes of RelayAttention: one list for definition, inference
+// and tiling. Tensors come first, then the integer lists, as frameworks pass them.
 
 #ifndef MINDSPORE_RELAY_AICORE_RELAY_ATTENTION_OP_HOST_RELAY_ATTENTION_HOST_H_
 #define MINDSPORE_RELAY_AICORE_RELAY_ATTENTION_OP_HOST_RELAY_ATTENTION_HOST_H_

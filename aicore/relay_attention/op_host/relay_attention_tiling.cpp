@@ -35,7 +35,8 @@ bool ReadAttributes(gert::TilingContext *context, RelayAttentionShape *shape, st
   const float *qk_scale = attributes->GetAttrPointer<float>(kQkScale);
   const int64_t *kv_head_num = attributes->GetAttrPointer<int64_t>(kKvHeadNum);
   const int64_t *mask_type = attributes->GetAttrPointer<int64_t>(kMaskType);
-  if (head_num == nullptr || qk_scale == nullptr || kv_head_num == nullptr || mask_type == nullptr) {
+  if (head_num == nullptr || qk_scale == nullptr || kv_head_num == nullptr ||
+      mask_type == nullptr) {
     return Fail(error, "%s: head_num, qk_scale, kv_head_num and mask_type are needed", kOp);
   }
   shape->head_num = *head_num;

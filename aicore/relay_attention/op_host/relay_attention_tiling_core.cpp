@@ -29,7 +29,8 @@ bool IsStacked(const Dims &dims, int64_t num_sources, const AttentionTiling &til
          IsListed(Dims(dims.begin() + 1, dims.end()), tiling);
 }
 
-// A single tensor of one source can be read as a list of one as well as stacked: both mean the same.
+// A single tensor of one source can be read as a list of one as well as stacked: both mean the
+// same.
 bool SetUnpaged(const char *what, const std::vector<Dims> &tensors, int64_t num_sources,
                 const AttentionTiling &tiling, KvShape *kv, std::string *error) {
   if (tensors.size() == 1 && IsStacked(tensors[0], num_sources, tiling)) {
@@ -61,8 +62,10 @@ bool SetKv(const char *what, const std::vector<Dims> &keys, const std::vector<Di
   }
   for (size_t i = 0; i < keys.size(); ++i) {
     if (keys[i] == values[i]) continue;
-    return Fail(error, "%s: %s[%zu] and its value counterpart must have the same shape on Ascend, "
-                "got %s and %s", kOp, what, i, ToText(keys[i]).c_str(), ToText(values[i]).c_str());
+    return Fail(error,
+                "%s: %s[%zu] and its value counterpart must have the same shape on Ascend, "
+                "got %s and %s",
+                kOp, what, i, ToText(keys[i]).c_str(), ToText(values[i]).c_str());
   }
   if (!table.empty()) {
     if (keys.size() != 1) {
@@ -84,10 +87,16 @@ bool CheckCapacity(const char *what, const KvShape &kv, int32_t index, int64_t n
   }
   int64_t capacity = 0;
   switch (static_cast<KvForm>(kv.format.form)) {
-    case KvForm::kNone: break;
-    case KvForm::kList: capacity = kv.tokens[static_cast<size_t>(index)]; break;
-    case KvForm::kStacked: capacity = kv.format.source_tokens; break;
-    case KvForm::kPaged: return CheckBlocks(kOp, what, index, num_keys, kv.format, error);
+    case KvForm::kNone:
+      break;
+    case KvForm::kList:
+      capacity = kv.tokens[static_cast<size_t>(index)];
+      break;
+    case KvForm::kStacked:
+      capacity = kv.format.source_tokens;
+      break;
+    case KvForm::kPaged:
+      return CheckBlocks(kOp, what, index, num_keys, kv.format, error);
   }
   if (num_keys <= capacity) return true;
   return Fail(error, "%s: %s[%d] needs %lld keys, but its tensor has %lld rows", kOp, what, index,
@@ -108,9 +117,10 @@ bool CheckRequest(const RelayAttentionShape &shape, const KvShape &private_kv, i
   const int64_t shared_keys = group < 0 ? 0 : shape.kv_share_len[group];
   const int64_t private_keys = shape.kv_seq_len[request] - shared_keys;
   if (private_keys < 0) {
-    return Fail(error, "%s: kv_seq_len[%d]=%lld is smaller than its shared prefix "
-                "kv_share_len[%lld]=%lld; kv_seq_len counts shared and private keys together", kOp,
-                request, Print(shape.kv_seq_len[request]), Print(group), Print(shared_keys));
+    return Fail(error,
+                "%s: kv_seq_len[%d]=%lld is smaller than its shared prefix "
+                "kv_share_len[%lld]=%lld; kv_seq_len counts shared and private keys together",
+                kOp, request, Print(shape.kv_seq_len[request]), Print(group), Print(shared_keys));
   }
   return CheckCapacity("key", private_kv, request, private_keys, error);
 }
@@ -122,7 +132,8 @@ bool CheckLengths(const RelayAttentionShape &shape, const KvShape &private_kv,
       return Fail(error, "%s: kv_share_len[%d] must not be negative, got %lld", kOp, group,
                   Print(shape.kv_share_len[group]));
     }
-    if (!CheckCapacity("key_share", shared_kv, group, shape.kv_share_len[group], error)) return false;
+    if (!CheckCapacity("key_share", shared_kv, group, shape.kv_share_len[group], error))
+      return false;
   }
   for (int32_t request = 0; request < shape.query[0]; ++request) {
     if (!CheckRequest(shape, private_kv, request, error)) return false;
@@ -138,9 +149,11 @@ bool ComputeRelayAttentionTiling(const RelayAttentionShape &shape, const Platfor
   *tiling = {};
   AttentionTiling &attention = tiling->attention;
   if (shape.mask_type != 0) {
-    return Fail(error, "%s: mask_type must be 0 (undefined), got %lld", kOp, Print(shape.mask_type));
+    return Fail(error, "%s: mask_type must be 0 (undefined), got %lld", kOp,
+                Print(shape.mask_type));
   }
-  if (!SetHeads(kOp, shape.query, shape.head_num, shape.kv_head_num, &attention, error)) return false;
+  if (!SetHeads(kOp, shape.query, shape.head_num, shape.kv_head_num, &attention, error))
+    return false;
   const int64_t batch_size = shape.query[0];
   // Groups without tensors of their own are in the requests' caches.
   const bool is_in_cache = shape.key_share.empty() && !shape.share_block_tables.empty();

@@ -21,13 +21,13 @@ struct RelayAttentionShape {
   Dims query;
   std::vector<Dims> key;
   std::vector<Dims> value;
-  std::vector<Dims> key_share;    // empty: no groups, or groups in the requests' caches
+  std::vector<Dims> key_share;  // empty: no groups, or groups in the requests' caches
   std::vector<Dims> value_share;
-  Dims block_tables;              // empty: key and value are not paged
-  Dims share_block_tables;        // empty: key_share and value_share are not paged
-  int64_t num_groups = 0;         // entries of kv_share_len
+  Dims block_tables;        // empty: key and value are not paged
+  Dims share_block_tables;  // empty: key_share and value_share are not paged
+  int64_t num_groups = 0;   // entries of kv_share_len
   int64_t head_num = 0;
-  int64_t kv_head_num = 0;        // 0: head_num
+  int64_t kv_head_num = 0;  // 0: head_num
   int64_t mask_type = 0;
   float qk_scale = 1.0f;
   const int64_t *seq_len = nullptr;       // [batch_size]

@@ -1,8 +1,8 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// RelayAttention on AICore, one fused launch: every core attends to its items, then all vector cores
-// merge the rows that more than one item has seen.
+// RelayAttention on AICore, one fused launch: every core attends to its items, then all vector
+// cores merge the rows that more than one item has seen.
 
 #include "kernel_operator.h"
 // After kernel_operator.h, which the headers below rely on.
@@ -103,9 +103,8 @@ class RelayMerge {
       num_rows = Min(kStripRows, heads - head);
       num_rows = Min(num_rows, RowsLeftInTile(shared.first_row + head));
       num_rows = Min(num_rows, RowsLeftInTile(own.first_row + head));
-      const bool is_cut =
-          (is_group_cut && IsCut(group, TileOf(shared, head), kv_head)) ||
-          (own.has_keys && IsCut(own.source, TileOf(own, head), kv_head));
+      const bool is_cut = (is_group_cut && IsCut(group, TileOf(shared, head), kv_head)) ||
+                          (own.has_keys && IsCut(own.source, TileOf(own, head), kv_head));
       // A row of one part that is in one piece was written by its item.
       if (work_->HasOnePart(request) && !is_cut) continue;
       RowRun run;
@@ -123,7 +122,9 @@ class RelayMerge {
 
   static constexpr int32_t kAnyTile = -1;
 
-  __aicore__ inline int32_t RowsLeftInTile(int32_t row) const { return kTileRows - row % kTileRows; }
+  __aicore__ inline int32_t RowsLeftInTile(int32_t row) const {
+    return kTileRows - row % kTileRows;
+  }
   __aicore__ inline int32_t TileOf(const Part &part, int32_t head) const {
     return (part.first_row + head) / kTileRows;
   }

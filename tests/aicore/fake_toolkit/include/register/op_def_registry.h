@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Stand-in for the header of the CANN toolkit, for tests on hosts without it: the names that
-// aicore/*/op_host uses, with as much behind them as the tests look at. Names and signatures are those of
-// the public documentation of the toolkit; see OpDef, TilingContext and InferShapeContext there.
+// aicore/*/op_host uses, with as much behind them as the tests look at. Names and signatures are
+// those of the public documentation of the toolkit; see OpDef, TilingContext and InferShapeContext
+// there.
 
 #ifndef MINDSPORE_RELAY_TESTS_FAKE_TOOLKIT_OP_DEF_REGISTRY_H_
 #define MINDSPORE_RELAY_TESTS_FAKE_TOOLKIT_OP_DEF_REGISTRY_H_
@@ -92,7 +93,8 @@ class TilingContext {
   uint32_t block_dim = 0;
   uint32_t schedule_mode = 0;
 
-  const StorageShape *GetDynamicInputShape(const size_t ir_index, const size_t relative_index) const {
+  const StorageShape *GetDynamicInputShape(const size_t ir_index,
+                                           const size_t relative_index) const {
     const InputInstance *input = Find(ir_index, relative_index);
     return input == nullptr ? nullptr : &input->shape;
   }
@@ -191,7 +193,9 @@ class OpAICoreDef {
   OpAICoreDef &SetTiling(ge::graphStatus (*function)(gert::TilingContext *)) {
     return tiling = function, *this;
   }
-  OpAICoreDef &AddConfig(const char *processor) { return processors.emplace_back(processor), *this; }
+  OpAICoreDef &AddConfig(const char *processor) {
+    return processors.emplace_back(processor), *this;
+  }
 
   ge::graphStatus (*tiling)(gert::TilingContext *) = nullptr;
   std::vector<std::string> processors;
@@ -227,11 +231,14 @@ inline std::map<std::string, OpDef> &AllDefinitions() {
 }
 
 struct Registration {
-  explicit Registration(const OpDef &definition) { AllDefinitions().emplace(definition.name, definition); }
+  explicit Registration(const OpDef &definition) {
+    AllDefinitions().emplace(definition.name, definition);
+  }
 };
 
 }  // namespace ops
 
-#define OP_ADD(Op) static const ops::Registration registration_of_##Op{Op(#Op)}
+#define OP_ADD(Op) \
+  static const ops::Registration registration_of_##Op { Op(#Op) }
 
 #endif  // MINDSPORE_RELAY_TESTS_FAKE_TOOLKIT_OP_DEF_REGISTRY_H_
