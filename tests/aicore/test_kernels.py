@@ -133,6 +133,41 @@ def test_group_is_read_once_at_every_split():
         assert_attention_close(result.output, expect_case(case, "float16"), case.name, result.lse)
 
 
+def _at_the_end_of_a_large_cache(cache, block_tables, path):
+    """The cache's blocks, last one first, at the end of one of more than 2 ** 32 elements.
+
+    The new cache is a sparse file: only the blocks at its end take memory.
+    """
+    num_blocks = 2**32 // cache[0].size + len(cache)
+    large = np.memmap(path, cache.dtype, "w+", shape=(num_blocks, *cache.shape[1:]))
+    large[num_blocks - len(cache) :] = cache[::-1]
+    return large, np.where(block_tables < 0, block_tables, num_blocks - 1 - block_tables)
+
+
+@pytest.mark.parametrize(
+    "case", [RELAY["paged_kv_flat"], PREFIX["mixed_lengths"]], ids=lambda c: c.name
+)
+def test_cache_of_more_than_2_32_elements(case, tmp_path):
+    problem = cases.build(case, "float16")
+    args, kwargs = list(problem.args), dict(problem.kwargs)
+    tables = {"block_tables", "share_block_tables"} & kwargs.keys()
+    for which, name in ((1, "key"), (2, "value")):
+        small = args[which]
+        for table in tables:
+            args[which], moved = _at_the_end_of_a_large_cache(
+                small, problem.kwargs[table], tmp_path / name
+            )
+            kwargs[table] = moved.astype(np.int32)
+        if not tables:
+            args[which], moved = _at_the_end_of_a_large_cache(
+                small, problem.args[3], tmp_path / name
+            )
+            args[3] = moved.astype(np.int32)
+    large = problem._replace(args=tuple(args), kwargs=kwargs)
+    result = run_on_device(large, 4)
+    assert_attention_close(result.output, expect_case(case, "float16"), case.name, result.lse)
+
+
 # ---- NaN -----------------------------------------------------------------------------------------
 
 
