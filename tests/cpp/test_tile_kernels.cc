@@ -260,6 +260,29 @@ TEST_P(TileKernelsTest, ExpIsAccurateInItsWholeRange) {
   EXPECT_LE(worst, 2.5e-7);
 }
 
+// The exp of probabilities, read off through sums of two of them: a score of 0 and one of x. 2^f of
+// every f comes up.
+TEST_P(TileKernelsTest, ProbabilitiesAreAccurate) {
+  constexpr int32_t kNumRows = 2000;
+  TileProblem problem = Problem("probabilities", kNumRows, 2, 8, 8);
+  std::fill(problem.query.begin(), problem.query.end(), 0.0f);
+  problem.bias = BiasKind::kTable;
+  for (int32_t r = 0; r < kNumRows; ++r) {
+    problem.bias_table[2 * r] = 0.0f;
+    problem.bias_table[2 * r + 1] = RoundToDType(dtype(), -1.5f * float(r) / kNumRows);
+  }
+  const TileResult result = RunTiles(kernels(), problem);
+  double worst = 0.0;
+  for (int32_t r = 0; r < kNumRows; ++r) {
+    const double exact = std::exp(double{problem.bias_table[2 * r + 1]});
+    worst = std::max(worst, std::abs(double{result.row_sum[r]} - 1.0 - exact) / exact);
+  }
+  std::printf("%s: largest relative error of probabilities %.2e\n", GetParam().isa.c_str(), worst);
+  // The sum itself is rounded: by up to 2^-24 of 2, for a probability of 0.22 and more.
+  const double rounding = std::ldexp(1.0, -23) / 0.22;
+  EXPECT_LE(worst, (dtype() == DType::kFloat32 ? 2.5e-7 : 2.9e-6) + rounding);
+}
+
 TEST_P(TileKernelsTest, ScoresOfMinusInfinityAreNoKeys) {
   TileProblem problem = Problem("-inf", 7, 80, 16, 24);
   problem.bias = BiasKind::kTable;
@@ -330,6 +353,15 @@ TEST_P(TileKernelsTest, NaNInAQueryStaysInItsRow) {
     for (int32_t d = 0; d < 40; ++d) {
       ASSERT_EQ(std::isnan(result.acc[r * 40 + d]), r == 4) << "row " << r;
     }
+  }
+}
+
+TEST_P(TileKernelsTest, AnyScaleOfScores) {
+  for (float qk_scale : {0.0f, -0.3f, 1.0f, 1e-30f}) {
+    TileProblem problem = Problem("qk_scale " + std::to_string(qk_scale), 9, 70, 16, 24);
+    problem.qk_scale = qk_scale;
+    problem.is_causal = true;
+    ExpectAccurate(problem, RunTiles(kernels(), problem));
   }
 }
 

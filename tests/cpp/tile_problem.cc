@@ -173,7 +173,7 @@ Answer Solve(const TileProblem &problem, Round round) {
       }
       score[c] = problem.qk_scale * dot + static_cast<Real>(problem.Bias(r, c));
       max = std::max(max, score[c]);
-      largest_score = std::max(largest_score, problem.qk_scale * absolute_dot);
+      largest_score = std::max(largest_score, std::abs(problem.qk_scale) * absolute_dot);
     }
     Real sum = 0;
     std::vector<Real> out(problem.value_head_size), absolute(problem.value_head_size);

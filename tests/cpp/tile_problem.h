@@ -80,7 +80,7 @@ TileResult RunTiles(const DTypeKernels &kernels, const TileProblem &problem);
 struct Answer {
   std::vector<double> output;         // [num_rows][value_head_size]
   std::vector<double> lse;            // [num_rows]
-  std::vector<double> largest_score;  // [num_rows]: largest qk_scale sum(|query key|)
+  std::vector<double> largest_score;  // [num_rows]: largest |qk_scale| sum(|query key|)
   // [num_rows]: what one float32 rounding in the sum behind a score can do to an output:
   // 2^-24 x largest_score x largest sum(p |value|) / sum(p).
   std::vector<double> score_rounding;
