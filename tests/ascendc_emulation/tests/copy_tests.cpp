@@ -149,6 +149,32 @@ EMULATION_TEST(AtomicAddSumsOverCores) {
   }
 }
 
+EMULATION_TEST(AtomicMaxAndMin) {
+  std::vector<float> highest(8, 1.0f);
+  std::vector<int32_t> lowest(8, 1);
+  Device device(1);
+  device.RegisterInOut("highest", highest.data(), 32);
+  device.RegisterInOut("lowest", lowest.data(), 32);
+  CHECK_CLEAN(RunVector(&device, [&] {
+    VectorScratch scratch;
+    auto ub = scratch.buffer.GetWithOffset<float>(8, 0);
+    auto ub_integers = scratch.buffer.GetWithOffset<int32_t>(8, 32);
+    CreateVecIndex(ub, -3.0f, 8);
+    CreateVecIndex(ub_integers, -3, 8);
+    SetFlag<HardEvent::V_MTE3>(0);
+    WaitFlag<HardEvent::V_MTE3>(0);
+    SetAtomicMax<float>();
+    DataCopy(Global(highest), ub, 8);
+    SetAtomicMin<int32_t>();
+    DataCopy(Global(lowest), ub_integers, 8);
+    DisableDmaAtomic();
+  }));
+  for (int i = 0; i < 8; ++i) {
+    CHECK(highest[i] == std::max(1.0f, static_cast<float>(i - 3)));
+    CHECK(lowest[i] == std::min(1, i - 3));
+  }
+}
+
 // ND2NZ, then every byte of L1 comes out through LoadData, Mmad with an identity and Fixpipe: here
 // by reading the L0A image of each 16 x 16 fractal against the source.
 EMULATION_TEST(NdToNzPlacesColumnsInBlocks) {

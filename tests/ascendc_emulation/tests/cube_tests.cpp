@@ -195,7 +195,7 @@ EMULATION_TEST(FixpipeConvertsToSixteenBits) {
   }
 }
 
-// LoadDataWithTranspose with 16-bit elements is LoadData with ifTranspose.
+// Two filled fractals, the second loaded by LoadDataWithTranspose; ReLU leaves positive sums alone.
 EMULATION_TEST(FillSetsL1) {
   std::vector<float> output(16 * 16);
   Device device(1);

@@ -15,6 +15,7 @@ using ascendc_emulation::Device;
 using ascendc_emulation::Kernel;
 using ascendc_emulation::KernelModule;
 using ascendc_emulation::Report;
+using namespace AscendC;
 using namespace emulation_test;
 
 namespace {
@@ -210,6 +211,31 @@ EMULATION_TEST(CrossCoreModesZeroAndOne) {
                AscendC::CrossCoreWaitFlag(4);
                AscendC::DataCopy(ub[8], gm[(AscendC::GetBlockIdx() ^ 1) * 8], 8);
              }}));
+}
+
+EMULATION_TEST(EventIdsAreDealtOut) {
+  Device device(1);
+  CHECK_CLEAN(RunVector(&device, [] {
+    TPipe pipe;
+    const auto first = pipe.AllocEventID<HardEvent::MTE2_V>();
+    const auto second = pipe.AllocEventID<HardEvent::MTE2_V>();
+    CHECK(first == 0 && second == 1);
+    pipe.ReleaseEventID<HardEvent::MTE2_V>(first);
+    CHECK(pipe.AllocEventID<HardEvent::MTE2_V>() == 0);
+    CHECK(pipe.AllocEventID<HardEvent::V_MTE3>() == 0);
+  }));
+  // A cube core's pipe has taken three already.
+  CHECK_CLEAN(RunCube(&device, [] {
+    TPipe pipe;
+    CHECK(pipe.AllocEventID<HardEvent::M_MTE1>() == 3);
+    pipe.Destroy();
+  }));
+  CHECK_FAULT(RunVector(&device,
+                        [] {
+                          TPipe pipe;
+                          for (int i = 0; i < 9; ++i) pipe.AllocEventID<HardEvent::MTE2_V>();
+                        }),
+              "event id", "all 8 ids of event MTE2_V are taken");
 }
 
 EMULATION_TEST(BuffersMustNotOverlap) {

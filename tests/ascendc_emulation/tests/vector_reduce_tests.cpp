@@ -135,3 +135,81 @@ EMULATION_TEST(NanReachesEveryResultThatSeesIt) {
   CHECK(std::isnan(maxima[5]) && maxima[4] == 2.0f);
   CHECK(std::isnan(reduced[0]));
 }
+
+// Two rows of 64: the bits of the first repeat select in both (mode 0), or each has its own (mode
+// 2).
+EMULATION_TEST(CompareAndSelectByRepeats) {
+  static constexpr int kRows = 2;
+  const auto a = RandomFloats(kRows * 64, 18);
+  const auto b = RandomFloats(kRows * 64, 19);
+  for (const SELMODE mode : {SELMODE::VSEL_CMPMASK_SPR, SELMODE::VSEL_TENSOR_TENSOR_MODE}) {
+    UbRun<float, float> run(a, b, kRows * 64);
+    const auto selected = run.Run(
+        [mode](auto r, auto x, auto y, auto bits) {
+          auto mask = bits.template ReinterpretCast<uint8_t>();
+          const BinaryRepeatParams params(1, 1, 1, 8, 8, 8);
+          Compare(mask, x, y, CMPMODE::GT, uint64_t{64}, kRows, params);
+          PipeBarrier<PIPE_V>();
+          Select(r, mask, x, y, mode, uint64_t{48}, kRows, params);
+        },
+        5.0f);
+    for (int i = 0; i < kRows * 64; ++i) {
+      const int deciding = mode == SELMODE::VSEL_CMPMASK_SPR ? i % 64 : i;
+      const float expected = i % 64 >= 48 ? 5.0f : a[deciding] > b[deciding] ? a[i] : b[i];
+      CHECK(selected[i] == expected);
+    }
+  }
+}
+
+EMULATION_TEST(ReductionsWithBitMasks) {
+  static constexpr uint64_t kOdd[2] = {0xaaaaaaaaaaaaaaaaull, 0};
+  const auto a = RandomFloats(2 * 64, 20);
+  UbRun<float, float> sum_run(a, {}, 2);
+  const auto sums =
+      sum_run.Run([](auto r, auto x, auto, auto) { WholeReduceSum(r, x, kOdd, 2, 1, 1, 8); });
+  UbRun<float, float> min_run(a, {}, 2);
+  const auto minima = min_run.Run([](auto r, auto x, auto, auto) {
+    WholeReduceMin(r, x, kOdd, 2, 1, 1, 8, ReduceOrder::ORDER_ONLY_VALUE);
+  });
+  UbRun<float, float> block_run(a, {}, 16);
+  const auto blocks =
+      block_run.Run([](auto r, auto x, auto, auto) { BlockReduceSum(r, x, 2, kOdd, 1, 1, 8); });
+  UbRun<float, float> index_run(a, {}, 2);
+  const auto indices = index_run.Run([](auto r, auto x, auto, auto) {
+    WholeReduceMin(r, x, 64, 2, 1, 1, 8, ReduceOrder::ORDER_ONLY_INDEX);
+  });
+  for (int row = 0; row < 2; ++row) {
+    double sum = 0.0;
+    float min_odd = a[row * 64 + 1];
+    uint32_t min_index = 0;
+    for (int i = 0; i < 64; ++i) {
+      const float value = a[row * 64 + i];
+      if (value < a[row * 64 + min_index]) min_index = static_cast<uint32_t>(i);
+      if (i % 2 == 0) continue;
+      sum += value;
+      min_odd = std::fmin(min_odd, value);
+    }
+    uint32_t stored_index;
+    std::memcpy(&stored_index, &indices[row], sizeof(stored_index));
+    CHECK(std::fabs(sums[row] - sum) < 1e-5);
+    CHECK(minima[row] == min_odd);
+    CHECK(stored_index == min_index);
+    for (int block = 0; block < 8; ++block) {
+      double block_sum = 0.0;
+      for (int i = 1; i < 8; i += 2) block_sum += a[row * 64 + block * 8 + i];
+      CHECK(std::fabs(blocks[row * 8 + block] - block_sum) < 1e-6);
+    }
+  }
+}
+
+// Sums of half round at every step of the tree.
+EMULATION_TEST(HalfReductionStaysHalf) {
+  std::vector<half> a(128, half(0.0f));
+  a[0] = half(2048.0f);
+  a[1] = half(1.0f);  // 2049 is no half: the tie goes to 2048
+  a[2] = a[3] = half(1.0f);
+  UbRun<half, half> run(a, {}, 16);
+  const auto sums =
+      run.Run([](auto r, auto x, auto, auto) { WholeReduceSum(r, x, 128, 1, 1, 1, 8); });
+  CHECK(float(sums[0]) == 2050.0f);
+}

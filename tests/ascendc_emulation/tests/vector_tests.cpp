@@ -309,3 +309,43 @@ EMULATION_TEST(CreateIndexAndGather) {
   });
   for (int i = 0; i < 64; ++i) CHECK(result[i] == a[63 - i]);
 }
+
+EMULATION_TEST(ShiftLeftAndMixedAxpy) {
+  std::vector<uint32_t> a;
+  for (uint32_t i = 0; i < 100; ++i) a.push_back(i * 0x01234567u);
+  UbRun<uint32_t, uint32_t> shift_run(a, {}, 100);
+  const auto shifted =
+      shift_run.Run([](auto r, auto x, auto, auto) { ShiftLeft(r, x, uint32_t{5}, 100); });
+  for (uint32_t i = 0; i < 100; ++i) CHECK(shifted[i] == a[i] << 5);
+  const auto b = ToHalf(RandomFloats(64, 21));
+  UbRun<float, half> axpy_run(b, {}, 64);
+  const auto sums = axpy_run.Run(
+      [](auto r, auto x, auto, auto) {
+        Axpy(r, x, half(0.3f), uint64_t{64}, 1, UnaryRepeatParams(1, 1, 8, 4));
+      },
+      2.0f);
+  for (int i = 0; i < 64; ++i) CHECK(sums[i] == float(b[i]) * float(half(0.3f)) + 2.0f);
+}
+
+EMULATION_TEST(BinaryAndUnaryWithBitMasks) {
+  static constexpr uint64_t kMask[2] = {0x00ff00ff00ff00ffull, 0};
+  const auto a = RandomFloats(128, 22);
+  const auto b = RandomFloats(128, 23);
+  UbRun<float, float> add_run(a, b, 128);
+  const auto sums =
+      add_run.Run([](auto r, auto x, auto y,
+                     auto) { Add(r, x, y, kMask, 2, BinaryRepeatParams(1, 1, 1, 8, 8, 8)); },
+                  7.0f);
+  UbRun<float, float> exp_run(a, {}, 128);
+  const auto exponentials = exp_run.Run(
+      [](auto r, auto x, auto, auto) { Exp(r, x, kMask, 2, UnaryRepeatParams(1, 1, 8, 8)); }, 7.0f);
+  UbRun<float, float> copy_run(a, {}, 128);
+  const auto copies = copy_run.Run(
+      [](auto r, auto x, auto, auto) { Copy(r, x, kMask, 2, CopyRepeatParams(1, 1, 8, 8)); }, 7.0f);
+  for (int i = 0; i < 128; ++i) {
+    const bool takes_part = (kMask[0] >> (i % 64) & 1) != 0;
+    CHECK(sums[i] == (takes_part ? a[i] + b[i] : 7.0f));
+    CHECK(exponentials[i] == (takes_part ? std::exp(a[i]) : 7.0f));
+    CHECK(copies[i] == (takes_part ? a[i] : 7.0f));
+  }
+}
