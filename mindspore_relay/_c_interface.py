@@ -86,6 +86,7 @@ def functions():
         "MsRelayCreateContext": [ctypes.POINTER(handle)],
         "MsRelayDestroyContext": [handle],
         "MsRelayContextSetNumThreads": [handle, ctypes.c_int32],
+        "MsRelayContextLastError": [handle, ctypes.c_char_p, ctypes.c_uint64],
         "MsRelayCreateOperation": [ctypes.POINTER(handle), handle],
         "MsRelayDestroyOperation": [handle],
         "MsRelayOperationSetOptions": [handle, ctypes.POINTER(MsRelayOptions)],
@@ -102,6 +103,7 @@ def functions():
     for name, types in argument_types.items():
         getattr(library, name).argtypes = types
         getattr(library, name).restype = None if "Destroy" in name else ctypes.c_int
+    library.MsRelayContextLastError.restype = ctypes.c_uint64
     return library
 
 

@@ -30,20 +30,11 @@ Errors, in all functions:
 """
 
 import ctypes
-import threading
 
 import numpy as np
 
-from mindspore_relay._c_interface import (
-    BFLOAT16,
-    DTYPE_NAMES,
-    MsRelayOptions,
-    MsRelayTensor,
-    MsRelayTensorList,
-    check,
-    describe,
-    functions,
-)
+from mindspore_relay._c_interface import BFLOAT16, DTYPE_NAMES, check, describe, functions
+from mindspore_relay._operation import INT32, Context, Operation, describe_lengths, run_once
 from mindspore_relay.masks import MaskType
 
 __all__ = [
@@ -54,287 +45,6 @@ __all__ = [
     "relay_attention",
     "reshape_and_cache",
 ]
-
-# Names of MsRelayPath, in its order.
-PATH_NAMES = ("auto", "relay", "plain")
-
-# Types of host tensors that are handed over as they are.
-_INT32 = (np.dtype(np.int32),)
-_INT32_OR_UINT32 = (np.dtype(np.int32), np.dtype(np.uint32))
-
-# The library wants its workspace so aligned.
-_WORKSPACE_ALIGN_BYTES = 64
-# Largest workspace that an idle operation keeps. Each thread that calls functions holds one, so
-# this bounds what they hold together; a call that needs more takes milliseconds and pays for one
-# allocation.
-_KEPT_WORKSPACE_BYTES = 64 << 20
-
-
-class Context:
-    """Settings that calls share.
-
-    Args:
-        num_threads: most threads that one operation uses; 0: as many as the process has set.
-    """
-
-    def __init__(self, num_threads=0):
-        self._handle = ctypes.c_void_p()
-        check(functions().MsRelayCreateContext(ctypes.byref(self._handle)))
-        self.num_threads = num_threads
-
-    @property
-    def num_threads(self):
-        """Most threads that operations planned from now on use; 0: as many as the process."""
-        return self._num_threads
-
-    @num_threads.setter
-    def num_threads(self, num_threads):
-        check(functions().MsRelayContextSetNumThreads(self._handle, num_threads))
-        self._num_threads = num_threads
-
-    def __del__(self):
-        if getattr(self, "_handle", None):
-            functions().MsRelayDestroyContext(self._handle)
-
-
-class Operation:
-    """One operator call in two phases: `plan_...` checks and plans, `run` computes.
-
-    After a plan, `run` may be called any number of times; it reads the arrays of the plan anew,
-    except for the lengths, masks and slopes, whose values are part of the plan. Block tables must
-    not change. A new plan replaces the old one; a plan that fails leaves none.
-
-    Args:
-        context: Context or None for defaults.
-    """
-
-    def __init__(self, context=None):
-        self._context = context
-        self._handle = ctypes.c_void_p()
-        self._run_function = None
-        self._arguments = None  # descriptions whose owners keep the planned arrays alive
-        self._workspace = np.empty(0, np.uint8)
-        self.workspace_bytes = 0
-        self._num_groups = 0
-        check(functions().MsRelayCreateOperation(ctypes.byref(self._handle), self._context_handle))
-
-    def __del__(self):
-        if getattr(self, "_handle", None):
-            functions().MsRelayDestroyOperation(self._handle)
-
-    @property
-    def _context_handle(self):
-        return None if self._context is None else self._context._handle
-
-    def plan_relay_attention(
-        self,
-        query,
-        key,
-        value,
-        key_share,
-        value_share,
-        attention_mask,
-        seq_len,
-        kv_seq_len,
-        kv_share_map,
-        kv_share_len,
-        *,
-        head_num,
-        kv_head_num=0,
-        qk_scale=1.0,
-        mask_type=MaskType.UNDEFINED,
-        block_tables=None,
-        share_block_tables=None,
-        path="auto",
-        out,
-        lse=None,
-    ):
-        """Checks and plans `relay_attention`; `out` and `lse` (or None) are written by `run`."""
-        op = "relay_attention"
-        if path not in PATH_NAMES:
-            raise ValueError(f"{op}: path must be one of {', '.join(PATH_NAMES)}, got {path!r}")
-        self._forget_plan()
-        lists = [
-            _describe_list(op, name, value)
-            for name, value in (
-                ("key", key),
-                ("value", value),
-                ("key_share", key_share),
-                ("value_share", value_share),
-            )
-        ]
-        tensors = [_describe_optional(op, "query", query)]
-        lengths = [
-            _describe_lengths(op, name, value, _INT32)
-            for name, value in (
-                ("seq_len", seq_len),
-                ("kv_seq_len", kv_seq_len),
-                ("kv_share_map", kv_share_map),
-                ("kv_share_len", kv_share_len),
-            )
-        ]
-        options = self._options(op, path, lse, block_tables, share_block_tables)
-        out = describe(op, "out", out, is_output=True)
-        self._plan(
-            functions().MsRelayAttentionGetWorkspaceSize,
-            functions().MsRelayAttention,
-            (*tensors, *lists, None, *lengths),
-            (int(mask_type), head_num, kv_head_num, qk_scale),
-            out,
-            options,
-        )
-        self._num_groups = 0 if kv_share_len is None else lengths[-1].shape[0]
-
-    def plan_prefix_encoder(
-        self,
-        query,
-        key,
-        value,
-        block_tables,
-        mask,
-        seq_len,
-        kv_seq_len,
-        slopes,
-        *,
-        mask_type,
-        head_num,
-        kv_head_num=0,
-        qk_scale=1.0,
-        out,
-        lse=None,
-    ):
-        """Checks and plans `prefix_encoder`; `out` and `lse` (or None) are written by `run`."""
-        op = "prefix_encoder"
-        self._forget_plan()
-        tensors = [
-            _describe_optional(op, name, value)
-            for name, value in (
-                ("query", query),
-                ("key", key),
-                ("value", value),
-                ("block_tables", block_tables),
-                ("mask", mask),
-            )
-        ]
-        lengths = [
-            _describe_lengths(op, name, value, _INT32_OR_UINT32)
-            for name, value in (("seq_len", seq_len), ("kv_seq_len", kv_seq_len))
-        ]
-        tensors += [*lengths, _describe_optional(op, "slopes", slopes)]
-        options = self._options(op, "auto", lse, None, None)
-        out = describe(op, "out", out, is_output=True)
-        self._plan(
-            functions().MsRelayPrefixEncoderGetWorkspaceSize,
-            functions().MsRelayPrefixEncoder,
-            tensors,
-            (int(mask_type), head_num, kv_head_num, qk_scale),
-            out,
-            options,
-        )
-
-    def run(self, workspace=None):
-        """Runs the plan.
-
-        Args:
-            workspace: None, or a contiguous uint8 array of at least `workspace_bytes` bytes at an
-                address that is a multiple of 64; its content does not matter. None: the operation's
-                own, which it keeps for the next run.
-
-        Raises:
-            ValueError: nothing is planned; the workspace is too small or not aligned.
-        """
-        if self._run_function is None:
-            raise ValueError("Operation.run: nothing is planned; call plan_... first")
-        if workspace is None:
-            self._reserve(self.workspace_bytes)
-            workspace = self._workspace
-        elif not isinstance(workspace, np.ndarray) or workspace.dtype != np.uint8:
-            raise TypeError("Operation.run: workspace must be a NumPy array of dtype uint8")
-        elif not workspace.flags.c_contiguous or not workspace.flags.writeable:
-            raise ValueError("Operation.run: workspace must be contiguous and writeable")
-        address = workspace.__array_interface__["data"][0]
-        check(self._run_function(address, workspace.nbytes, self._handle, self._context_handle))
-
-    def relay_path(self):
-        """How the planned relay_attention reads each group's keys: list of "relay" or "plain"."""
-        path = ctypes.c_int32()
-        paths = []
-        for group in range(self._num_groups):
-            check(functions().MsRelayOperationGetPath(self._handle, group, ctypes.byref(path)))
-            paths.append(PATH_NAMES[path.value])
-        return paths
-
-    # ---- pieces ----
-
-    def _options(self, op, path, lse, block_tables, share_block_tables):
-        """MsRelayOptions, and the descriptions that it points to."""
-        described = (
-            None if lse is None else describe(op, "lse", lse, is_output=True),
-            _describe_optional(op, "block_tables", block_tables),
-            _describe_optional(op, "share_block_tables", share_block_tables),
-        )
-        pointers = [ctypes.pointer(tensor) if tensor is not None else None for tensor in described]
-        options = MsRelayOptions(ctypes.sizeof(MsRelayOptions), PATH_NAMES.index(path), *pointers)
-        return options, described
-
-    def _plan(self, plan_function, run_function, tensors, params, out, options):
-        options, option_tensors = options
-        check(functions().MsRelayOperationSetOptions(self._handle, ctypes.byref(options)))
-        workspace_bytes = ctypes.c_uint64()
-        pointers = [None if tensor is None else ctypes.byref(tensor) for tensor in tensors]
-        status = plan_function(
-            *pointers,
-            *params,
-            ctypes.byref(out),
-            ctypes.byref(workspace_bytes),
-            ctypes.byref(self._handle),
-            self._context_handle,
-        )
-        check(status)
-        self._arguments = (tensors, out, option_tensors)
-        self._run_function = run_function
-        self.workspace_bytes = workspace_bytes.value
-
-    def _forget_plan(self):
-        self._run_function = None
-        self._arguments = None
-        self.workspace_bytes = 0
-        self._num_groups = 0
-
-    def _reserve(self, num_bytes):
-        if self._workspace.nbytes < num_bytes:
-            room = np.empty(num_bytes + _WORKSPACE_ALIGN_BYTES, np.uint8)
-            begin = -room.__array_interface__["data"][0] % _WORKSPACE_ALIGN_BYTES
-            self._workspace = room[begin : begin + num_bytes]
-
-    def _release(self):
-        """Lets go of the planned arrays, and of a workspace too large to keep."""
-        self._forget_plan()
-        if self._workspace.nbytes > _KEPT_WORKSPACE_BYTES:
-            self._workspace = np.empty(0, np.uint8)
-
-
-class _IdleOperations(threading.local):
-    """Operations of this thread that no call uses at the moment, without context."""
-
-    def __init__(self):
-        self.operations = []
-
-
-_idle = _IdleOperations()
-
-
-def _run_once(context, plan):
-    """Plans with `plan(operation)` and runs, with an operation of this thread."""
-    is_kept = context is None
-    operation = _idle.operations.pop() if is_kept and _idle.operations else Operation(context)
-    try:
-        plan(operation)
-        operation.run()
-    finally:
-        operation._release()
-        if is_kept:
-            _idle.operations.append(operation)
 
 
 # ---- the operators -------------------------------------------------------------------------------
@@ -403,7 +113,7 @@ def relay_attention(
         out = _new_output(op, query, _first(key), _first(value))
     if lse is None and return_lse:
         lse = _new_lse(op, query, head_num)
-    _run_once(
+    run_once(
         context,
         lambda operation: operation.plan_relay_attention(
             query,
@@ -484,7 +194,7 @@ def prefix_encoder(
         out = _new_output(op, query, key, value)
     if lse is None and return_lse:
         lse = _new_lse(op, query, head_num)
-    _run_once(
+    run_once(
         context,
         lambda operation: operation.plan_prefix_encoder(
             query,
@@ -524,7 +234,7 @@ def reshape_and_cache(key, value, key_cache, value_cache, slot_mapping, *, conte
         describe(op, "value", value),
         describe(op, "key_cache", key_cache, is_output=True),
         describe(op, "value_cache", value_cache, is_output=True),
-        _describe_lengths(op, "slot_mapping", slot_mapping, _INT32),
+        describe_lengths(op, "slot_mapping", slot_mapping, INT32),
     )
     _call(functions().MsRelayReshapeAndCache, tensors, context)
 
@@ -570,44 +280,6 @@ def merge_attention_states(out_a, lse_a, out_b, lse_b, *, out=None, lse=None, co
 def _call(function, tensors, context):
     pointers = [None if tensor is None else ctypes.byref(tensor) for tensor in tensors]
     check(function(*pointers, None if context is None else context._handle))
-
-
-def _describe_optional(op, argument, array):
-    return None if array is None else describe(op, argument, array)
-
-
-def _describe_list(op, argument, arrays):
-    """MsRelayTensorList of a list of arrays, or of one array that holds them all; None for None."""
-    if arrays is None:
-        return None
-    is_stacked = not isinstance(arrays, (list, tuple))
-    described = [describe(op, argument, a) for a in ([arrays] if is_stacked else arrays)]
-    tensors = (MsRelayTensor * len(described))(*described)
-    tensor_list = MsRelayTensorList(
-        ctypes.sizeof(MsRelayTensorList), is_stacked, len(described), tensors
-    )
-    tensor_list.owner = (described, tensors)
-    return tensor_list
-
-
-def _describe_lengths(op, argument, values, dtypes):
-    """A small integer array; Python lists and other integer types become int32."""
-    if values is None:
-        return None
-    if isinstance(values, np.ndarray) and values.dtype not in dtypes:
-        values = _to_int32(op, argument, values)
-    elif isinstance(values, (list, tuple)):
-        values = _to_int32(op, argument, np.array(values or np.zeros(0, np.int32)))
-    return describe(op, argument, values)
-
-
-def _to_int32(op, argument, array):
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{op}: {argument} must hold integers, got {array.dtype}")
-    limits = np.iinfo(np.int32)
-    for value in array[(array < limits.min) | (array > limits.max)]:
-        raise ValueError(f"{op}: {argument} must fit in 32 bits, got {value}")
-    return np.ascontiguousarray(array, dtype=np.int32)
 
 
 def _first(arrays):

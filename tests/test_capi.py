@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import mindspore_relay
-from mindspore_relay import capi, reference
+from mindspore_relay import _operation, capi, reference
 from mindspore_relay.bfloat16 import from_float, to_float
 from mindspore_relay.masks import MaskType, make_alibi_mask
 
@@ -355,10 +355,10 @@ def test_large_workspace_is_not_kept(monkeypatch):
 
     def work():
         capi.relay_attention(*args, **kwargs)
-        kept.append([operation._workspace.nbytes for operation in capi._idle.operations])
+        kept.append([operation._workspace.nbytes for operation in _operation._idle.operations])
 
-    for limit in (capi._KEPT_WORKSPACE_BYTES, 0):
-        monkeypatch.setattr(capi, "_KEPT_WORKSPACE_BYTES", limit)
+    for limit in (_operation._KEPT_WORKSPACE_BYTES, 0):
+        monkeypatch.setattr(_operation, "_KEPT_WORKSPACE_BYTES", limit)
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
@@ -385,6 +385,19 @@ def test_context():
         with pytest.raises(ValueError, match="num_threads"):
             capi.Context(num_threads=wrong)
     assert context.num_threads == 0
+
+
+def test_last_error_of_a_context():
+    context, other = capi.Context(), capi.Context()
+    args, kwargs = decode_arguments()
+    assert context.last_error == ""
+    with pytest.raises(ValueError) as error:
+        capi.relay_attention(*args, **{**kwargs, "head_num": 3}, context=context)
+    capi.relay_attention(*args, **kwargs, context=context)  # a success leaves it
+    with pytest.raises(ValueError, match="num_threads"):
+        other.num_threads = -1
+    assert context.last_error == str(error.value)
+    assert "head_num" in context.last_error and "num_threads" in other.last_error
 
 
 def test_same_bits_for_any_number_of_threads(num_threads):
@@ -549,3 +562,9 @@ def test_document_example(run_python):
     ((code, output),) = [block for block in blocks if "import capi" in block[0]]
     result = run_python("-c", code)
     assert (result.returncode, result.stdout) == (0, output), result.stderr
+
+
+def test_document_links_exist():
+    links = re.findall(r"\]\((?!https?://)([^)#]+)\)", DOCUMENT.read_text(encoding="utf-8"))
+    assert len(links) > 2
+    assert [link for link in links if not (DOCUMENT.parent / link).exists()] == []
