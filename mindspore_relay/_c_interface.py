@@ -75,7 +75,9 @@ def functions():
     Raises:
         ImportError: the library is missing or of another version, see _library.library.
     """
-    library = _library.library()
+    # An object of our own for the same library: argument types belong to the object, and other
+    # callers describe the structs with types of their own.
+    library = ctypes.CDLL(_library.library()._name)
     handle = ctypes.c_void_p
     tensor = ctypes.POINTER(MsRelayTensor)
     tensors = ctypes.POINTER(MsRelayTensorList)
