@@ -4,6 +4,8 @@
 
 import ctypes
 import threading
+from numbers import Real
+from operator import index
 
 import numpy as np
 
@@ -148,7 +150,7 @@ class Operation:
             functions().MsRelayAttentionGetWorkspaceSize,
             functions().MsRelayAttention,
             (*tensors, *lists, None, *lengths),
-            (int(mask_type), head_num, kv_head_num, qk_scale),
+            _head_params(op, mask_type, head_num, kv_head_num, qk_scale),
             out,
             options,
         )
@@ -196,7 +198,7 @@ class Operation:
             functions().MsRelayPrefixEncoderGetWorkspaceSize,
             functions().MsRelayPrefixEncoder,
             tensors,
-            (int(mask_type), head_num, kv_head_num, qk_scale),
+            _head_params(op, mask_type, head_num, kv_head_num, qk_scale),
             out,
             options,
         )
@@ -307,6 +309,27 @@ def run_once(context, plan):
 
 
 # ---- arguments -----------------------------------------------------------------------------------
+
+
+def _head_params(op, mask_type, head_num, kv_head_num, qk_scale):
+    """The scalars of both operators, checked: ctypes would cut an int to 32 bits in silence."""
+    limits = np.iinfo(np.int32)
+    params = []
+    for argument, value in (
+        ("mask_type", mask_type),
+        ("head_num", head_num),
+        ("kv_head_num", kv_head_num),
+    ):
+        try:
+            value = index(value)
+        except TypeError:
+            raise TypeError(f"{op}: {argument} must be an int, got {value!r}") from None
+        if not limits.min <= value <= limits.max:
+            raise ValueError(f"{op}: {argument} must fit in 32 bits, got {value}")
+        params.append(value)
+    if not isinstance(qk_scale, Real):
+        raise TypeError(f"{op}: qk_scale must be a float, got {qk_scale!r}")
+    return *params, float(qk_scale)
 
 
 def _describe_optional(op, argument, array):
