@@ -490,9 +490,21 @@ def at(index, value):
         (lambda a, k: k.update(mask_type=0.5), TypeError, "mask_type must be an int, got 0.5"),
         (lambda a, k: k.update(qk_scale="1"), TypeError, "qk_scale must be a float, got '1'"),
         (lambda a, k: k.update(qk_scale=np.nan), ValueError, "qk_scale must be finite"),
-        (lambda a, k: k.update(out=np.zeros((3, 32), "f4")), ValueError, "attn_out|out"),
-        (lambda a, k: k.update(out=np.zeros((3, 64), "f2")), ValueError, "attn_out|out"),
-        (lambda a, k: k.update(lse=np.zeros((3, 3), "f4")), ValueError, "lse"),
+        (
+            lambda a, k: k.update(out=np.zeros((3, 32), "f4")),
+            ValueError,
+            "relay_attention: attn_out must",
+        ),
+        (
+            lambda a, k: k.update(out=np.zeros((3, 64), "f2")),
+            ValueError,
+            "relay_attention: attn_out must",
+        ),
+        (
+            lambda a, k: k.update(lse=np.zeros((3, 3), "f4")),
+            ValueError,
+            "relay_attention: lse must",
+        ),
     ],
 )
 def test_errors(change, error, match):
