@@ -31,7 +31,7 @@ std::vector<PlacedItem> ItemsOf(Problem *problem, const AttentionTiling &tiling)
   return items;
 }
 
-// Largest cost of a core over the mean.
+// Largest cost of a core over the mean; 1 if there is no work.
 template <typename Problem>
 double Imbalance(Problem *problem, const AttentionTiling &tiling) {
   const CostModel model(tiling.head_size);
@@ -44,6 +44,7 @@ double Imbalance(Problem *problem, const AttentionTiling &tiling) {
     cost[static_cast<size_t>(placed.core)] += item_cost;
     total += item_cost;
   }
+  if (total == 0) return 1.0;
   const int64_t largest = *std::max_element(cost.begin(), cost.end());
   return static_cast<double>(largest) * tiling.num_cores / static_cast<double>(total);
 }

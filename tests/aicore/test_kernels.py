@@ -92,6 +92,18 @@ EXTRA_RELAY = [
     cases.RelayCase(
         "one_row_after_long_group", (40, 30), (0, 0), (900,), head_num=1, kv_head_num=1
     ),
+    # a strip of merged rows spans kv heads that were cut between cores and others
+    *(
+        cases.RelayCase(
+            f"cut_and_whole_heads_{heads}_{kv_heads}",
+            (300, 40, 0),
+            (0, 0, -1),
+            (900,),
+            head_num=heads,
+            kv_head_num=kv_heads,
+        )
+        for heads, kv_heads in ((32, 8), (20, 5), (27, 9))
+    ),
     # rows of K further apart than an instruction's stride field can say
     cases.RelayCase(
         "rows_far_apart", (20, 9), (0, -1), (17,), head_num=260, kv_head_num=260, head_size=256

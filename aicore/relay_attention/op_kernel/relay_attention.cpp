@@ -58,7 +58,8 @@ struct NoBias {
                                const ScoreStrip & /*strip*/) {}
 };
 
-// Merges the parts of the rows that this vector core is dealt.
+// Merges the parts of the rows that this vector core is dealt: strips of kStripRows heads of a
+// request.
 template <typename T>
 class RelayMerge {
  public:
@@ -72,11 +73,12 @@ class RelayMerge {
 
   __aicore__ inline void Run() {
     merge_.FreeAllBuffers();
-    const int32_t num_tasks = tiling_->attention.batch_size * tiling_->attention.kv_head_num;
+    const int32_t strips = CeilDiv(tiling_->attention.head_num, kStripRows);
+    const int32_t num_tasks = tiling_->attention.batch_size * strips;
     const int32_t num_vector_cores = 2 * tiling_->attention.num_cores;
     for (auto task = static_cast<int32_t>(AscendC::GetBlockIdx()); task < num_tasks;
          task += num_vector_cores) {
-      MergeHeads(task / tiling_->attention.kv_head_num, task % tiling_->attention.kv_head_num);
+      MergeStrip(task / strips, task % strips * kStripRows);
     }
     merge_.WaitAllBuffers();
   }
@@ -85,71 +87,97 @@ class RelayMerge {
   // The part of a request's keys that one source holds.
   struct Part {
     int32_t source;
-    int32_t first_row;  // row of the request's first head among the rows of the source
+    int32_t first_row;  // row of a kv head's first query head among the rows of the source
     bool has_keys;
   };
 
-  __aicore__ inline void MergeHeads(int32_t request, int32_t kv_head) {
+  // Heads [first_head, first_head + kStripRows) of a request.
+  __aicore__ inline void MergeStrip(int32_t request, int32_t first_head) {
     const int32_t group = work_->Group(request);
     const int32_t heads = tiling_->attention.heads_per_kv_head;
+    const int32_t end = Min(first_head + kStripRows, tiling_->attention.head_num);
     Part shared = {group, 0, work_->SharedKeys(request) > 0};
     const Part own = {tiling_->num_groups + request, 0, work_->PrivateKeys(request) > 0};
+    CollectCuts(shared, own);
     // Counting the members before this request is only worth it if a tile of theirs was cut.
-    const bool is_group_cut = shared.has_keys && IsCut(group, kAnyTile, kv_head);
-    if (is_group_cut) shared.first_row = work_->CountMembers(group, request) * heads;
+    if (IsCut(group, kAny, kAny)) shared.first_row = work_->CountMembers(group, request) * heads;
 
     int32_t num_rows = 0;
-    for (int32_t head = 0; head < heads; head += num_rows) {
-      num_rows = Min(kStripRows, heads - head);
-      num_rows = Min(num_rows, RowsLeftInTile(shared.first_row + head));
-      num_rows = Min(num_rows, RowsLeftInTile(own.first_row + head));
-      const bool is_cut = (is_group_cut && IsCut(group, TileOf(shared, head), kv_head)) ||
-                          (own.has_keys && IsCut(own.source, TileOf(own, head), kv_head));
+    for (int32_t head = first_head; head < end; head += num_rows) {
+      const int32_t kv_head = head / heads;
+      const int32_t in_head = head % heads;
+      bool is_cut = false;
+      if (IsHeadCut(group, own, kv_head)) {
+        num_rows = Min(end - head, heads - in_head);
+        num_rows = Min(num_rows, RowsLeftInTile(shared.first_row + in_head));
+        num_rows = Min(num_rows, RowsLeftInTile(own.first_row + in_head));
+        is_cut = IsCut(group, TileOf(shared, in_head), kv_head) ||
+                 IsCut(own.source, TileOf(own, in_head), kv_head);
+      } else {
+        // Kv heads in one piece are merged together: their rows lie side by side.
+        int32_t stop = (kv_head + 1) * heads;
+        while (stop < end && !IsHeadCut(group, own, stop / heads)) stop += heads;
+        num_rows = Min(stop, end) - head;
+      }
       // A row of one part that is in one piece was written by its item.
       if (work_->HasOnePart(request) && !is_cut) continue;
       RowRun run;
       run.num_rows = num_rows;
-      run.packed_row = int64_t{request} * tiling_->attention.head_num + kv_head * heads + head;
+      run.packed_row = int64_t{request} * tiling_->attention.head_num + head;
       run.packed_step = 1;
       merge_.Begin(num_rows);
-      AddPieces(shared, kv_head, head, run.packed_row);
-      AddPieces(own, kv_head, head, run.packed_row);
+      AddPieces(shared, kv_head, in_head, run.packed_row);
+      AddPieces(own, kv_head, in_head, run.packed_row);
       merge_.End();
       output_->StoreFinal(run, 0);
       output_->ReleaseStrip();
     }
   }
 
-  static constexpr int32_t kAnyTile = -1;
+  static constexpr int32_t kAny = -1;
 
   __aicore__ inline int32_t RowsLeftInTile(int32_t row) const {
     return kTileRows - row % kTileRows;
   }
-  __aicore__ inline int32_t TileOf(const Part &part, int32_t head) const {
-    return (part.first_row + head) / kTileRows;
+  __aicore__ inline int32_t TileOf(const Part &part, int32_t in_head) const {
+    return (part.first_row + in_head) / kTileRows;
   }
 
-  // Some core starts inside the unit.
-  __aicore__ inline bool IsCut(int32_t source, int32_t tile, int32_t kv_head) const {
+  // The cores that start inside a unit of one of the two sources.
+  __aicore__ inline void CollectCuts(const Part &shared, const Part &own) {
+    num_cuts_ = 0;
     for (int32_t core = 1; core < tiling_->attention.num_cores; ++core) {
       const WorkPosition &start = tiling_->attention.starts[core];
-      if (start.source == source && (tile == kAnyTile || start.tile == tile) &&
-          start.kv_head == kv_head && start.key > 0) {
+      const bool is_here = (shared.has_keys && start.source == shared.source) ||
+                           (own.has_keys && start.source == own.source);
+      if (is_here && start.key > 0) cut_cores_[num_cuts_++] = core;
+    }
+  }
+
+  // Some core starts inside such a unit; tile and kv_head may be kAny.
+  __aicore__ inline bool IsCut(int32_t source, int32_t tile, int32_t kv_head) const {
+    for (int32_t cut = 0; cut < num_cuts_; ++cut) {
+      const WorkPosition &start = tiling_->attention.starts[cut_cores_[cut]];
+      if (start.source == source && (tile == kAny || start.tile == tile) &&
+          (kv_head == kAny || start.kv_head == kv_head)) {
         return true;
       }
     }
     return false;
   }
+  __aicore__ inline bool IsHeadCut(int32_t group, const Part &own, int32_t kv_head) const {
+    return IsCut(group, kAny, kv_head) || IsCut(own.source, kAny, kv_head);
+  }
 
-  __aicore__ inline void AddPieces(const Part &part, int32_t kv_head, int32_t head,
+  __aicore__ inline void AddPieces(const Part &part, int32_t kv_head, int32_t in_head,
                                    int64_t packed_row) {
     if (!part.has_keys) return;
     merge_.AddPart(work_->MainRow(part.source, packed_row));
-    const WorkPosition unit = {part.source, TileOf(part, head), kv_head, 0};
-    for (int32_t core = 1; core < tiling_->attention.num_cores; ++core) {
-      const WorkPosition &start = tiling_->attention.starts[core];
-      if (start.key == 0 || !IsSameUnit(start, unit)) continue;
-      merge_.AddPart(work_->SplitRow(core, (part.first_row + head) % kTileRows));
+    const WorkPosition unit = {part.source, TileOf(part, in_head), kv_head, 0};
+    for (int32_t cut = 0; cut < num_cuts_; ++cut) {
+      const int32_t core = cut_cores_[cut];
+      if (!IsSameUnit(tiling_->attention.starts[core], unit)) continue;
+      merge_.AddPart(work_->SplitRow(core, (part.first_row + in_head) % kTileRows));
     }
   }
 
@@ -157,6 +185,8 @@ class RelayMerge {
   const RelayAttentionTiling *tiling_ = nullptr;
   const RelayWork *work_ = nullptr;
   RowMerge<T> merge_;
+  int32_t num_cuts_ = 0;
+  int32_t cut_cores_[kMaxCores];
 };
 
 }  // namespace mindspore_relay::aicore
