@@ -108,10 +108,17 @@ std::vector<float> Run(const Problem &p, MsRelayOperation **op, MsRelayContext *
   return out;
 }
 
-// A failure whose text names the thread: it must be the thread's last error, whoever else fails.
-void CheckOwnError(int thread, MsRelayContext *context) {
+// Counts up and waits until the count is `wanted`: all threads meet here.
+void Meet(std::atomic<int> *count, int wanted) {
+  ++*count;
+  while (*count < wanted) std::this_thread::yield();
+}
+
+// Every thread fails with a text that names it, and only then do they look: each must find its own.
+void CheckOwnError(int thread, MsRelayContext *context, std::atomic<int> *num_failed, int wanted) {
   const int32_t wrong = -1000 - thread;
   CHECK(MsRelayContextSetNumThreads(context, wrong) == MS_RELAY_INVALID_ARGUMENT);
+  Meet(num_failed, wanted);
   CHECK(std::strstr(MsRelayLastError(), std::to_string(wrong).c_str()) != nullptr);
   char text[1024];
   CHECK(MsRelayContextLastError(context, text, sizeof(text)) > 0);  // of some thread
@@ -133,20 +140,19 @@ int main() {
 
   MsRelayContext *shared_context = nullptr;
   CHECK(MsRelayCreateContext(&shared_context) == MS_RELAY_OK);
-  std::atomic<int> num_waiting{kNumThreads};
+  std::atomic<int> num_ready{0}, num_failed{0};
   std::vector<std::thread> threads;
   for (int thread = 0; thread < kNumThreads; ++thread) {
     threads.emplace_back([&, thread] {
       std::vector<MsRelayOperation *> ops(kNumOperations, nullptr);
-      --num_waiting;
-      while (num_waiting > 0) std::this_thread::yield();  // all begin at once
+      Meet(&num_ready, kNumThreads);
       for (int round = 0; round < kNumRounds; ++round) {
         for (int i = 0; i < kNumOperations; ++i) {
           const int index = (i + thread) % kNumOperations;  // different problems meet
           const std::vector<float> out = Run(*problems[index], &ops[index], shared_context);
           CHECK(std::memcmp(out.data(), expected[index].data(), out.size() * sizeof(float)) == 0);
         }
-        CheckOwnError(thread, shared_context);
+        CheckOwnError(thread, shared_context, &num_failed, (round + 1) * kNumThreads);
       }
       for (MsRelayOperation *op : ops) MsRelayDestroyOperation(op);
     });
