@@ -54,10 +54,7 @@ static_assert(sizeof(TileConfig) == 64, "the size that LDTILECFG reads");
 #include "cpu/tile_common.inc"
 #include "cpu/tile_pairs_avx512.inc"
 #include MINDSPORE_RELAY_AMX_TILES
-
-constexpr int64_t kScoreStrideBytes = kKeyTile * int64_t{sizeof(float)};
-constexpr int64_t kProbabilityStrideBytes = kKeyTile * int64_t{2};
-constexpr int64_t kKeyPairStrideBytes = kKeyTile * int64_t{sizeof(uint32_t)};
+#include "cpu/amx_products.inc"
 
 // Operands of 1 (bfloat16) or 2 (float16: high, low) terms lie one term after the other.
 template <typename T>
@@ -71,18 +68,40 @@ inline int64_t ValuePairElements(int32_t value_head_size) {
   return kKeyTile / 2 * ValuePairStride(value_head_size);
 }
 
-// x - y, but 0 where that is not a number: then x is infinite or NaN, and y says so.
-inline Vec FiniteDifference(Vec x, Vec y) {
-  const Vec difference = _mm512_sub_ps(x, y);
-  const __mmask16 is_number = _mm512_cmp_ps_mask(difference, difference, _CMP_ORD_Q);
-  return _mm512_maskz_mov_ps(is_number, difference);
+// x = high + low. high: x rounded to bfloat16, halves away from zero, as a float. low: without
+// error where x is a float16, 11 bits of which high has 8; then the upper 16 bits hold all of both.
+struct SplitVec {
+  Vec high;
+  Vec low;
+};
+inline SplitVec Split(Vec x) {
+  const __m512i rounded = _mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x8000));
+  const Vec high = _mm512_castsi512_ps(
+      _mm512_and_si512(rounded, _mm512_set1_epi32(static_cast<int32_t>(0xffff0000u))));
+  return {high, _mm512_sub_ps(x, high)};
 }
 
-inline Vec WidenLow(__m512i bfloat16) {
-  return Simd::WidenBFloat16(_mm512_castsi512_si256(bfloat16));
+// The upper 16 bits of 16 + 16 floats.
+inline __m512i PackUpper(Vec a, Vec b) {
+  const __m512i index =
+      _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33, 31, 29, 27,
+                       25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+  return _mm512_permutex2var_epi16(_mm512_castps_si512(a), index, _mm512_castps_si512(b));
 }
-inline Vec WidenHigh(__m512i bfloat16) {
-  return Simd::WidenBFloat16(_mm512_extracti64x4_epi64(bfloat16, 1));
+
+// The upper 16 bits of even below those of odd: pairs.
+inline __m512i PairUpper(Vec even, Vec odd) {
+  constexpr int kAOrBAndC = 0xf8;
+  return _mm512_ternarylogic_epi32(_mm512_srli_epi32(_mm512_castps_si512(even), 16),
+                                   _mm512_castps_si512(odd),
+                                   _mm512_set1_epi32(static_cast<int32_t>(0xffff0000u)), kAOrBAndC);
+}
+
+inline Vec WidenFirst16(__m512i float16) {
+  return _mm512_cvtph_ps(_mm512_castsi512_si256(float16));
+}
+inline Vec WidenLast16(__m512i float16) {
+  return _mm512_cvtph_ps(_mm512_extracti64x4_epi64(float16, 1));
 }
 
 // 32 float16 -> two times 32 bfloat16 whose sum they are.
@@ -91,12 +110,9 @@ struct SplitElements {
   __m512i low;
 };
 inline SplitElements SplitFloat16(__m512i elements) {
-  const Vec x0 = _mm512_cvtph_ps(_mm512_castsi512_si256(elements));
-  const Vec x1 = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(elements, 1));
-  const __m512i high = AsBits(_mm512_cvtne2ps_pbh(x1, x0));
-  const Vec rest0 = FiniteDifference(x0, WidenLow(high));
-  const Vec rest1 = FiniteDifference(x1, WidenHigh(high));
-  return {high, AsBits(_mm512_cvtne2ps_pbh(rest1, rest0))};
+  const SplitVec first = Split(WidenFirst16(elements));
+  const SplitVec last = Split(WidenLast16(elements));
+  return {PackUpper(first.high, last.high), PackUpper(first.low, last.low)};
 }
 
 // Calls store(term, elements of the term).
@@ -158,6 +174,13 @@ void PackKeys(const AttendArgs &args, Prefetcher *prefetcher, uint32_t *key_pair
   });
 }
 
+inline void StoreSplitPair(Vec even, Vec odd, int64_t term_elements, uint32_t *out) {
+  const SplitVec even_split = Split(even);
+  const SplitVec odd_split = Split(odd);
+  _mm512_storeu_si512(out, PairUpper(even_split.high, odd_split.high));
+  _mm512_storeu_si512(out + term_elements, PairUpper(even_split.low, odd_split.low));
+}
+
 template <typename T>
 void PackValues(const AttendArgs &args, Prefetcher *prefetcher, uint32_t *value_pairs) {
   const int64_t stride = ValuePairStride(args.value_head_size);
@@ -168,239 +191,169 @@ void PackValues(const AttendArgs &args, Prefetcher *prefetcher, uint32_t *value_
     if constexpr (kTerms<T> == 1) {
       StoreValuePair(even, odd, d, stride, row);
     } else {
-      const SplitElements even_split = SplitFloat16(even);
-      const SplitElements odd_split = SplitFloat16(odd);
-      StoreValuePair(even_split.high, odd_split.high, d, stride, row);
-      StoreValuePair(even_split.low, odd_split.low, d, stride, row + term_elements);
+      StoreSplitPair(WidenFirst16(even), WidenFirst16(odd), term_elements, row + d);
+      if (d + kPairs < stride) {
+        StoreSplitPair(WidenLast16(even), WidenLast16(odd), term_elements, row + d + kPairs);
+      }
     }
   });
 }
 
 // Probabilities as the a operand, [terms][kRowBlock][kKeyTile] bfloat16. Rows past the block's last
-// are not read. Each store is also a step of the prefetcher: softmax is a good part of the time.
+// are not read.
 template <int kNumTerms>
 struct TileProbabilities {
   alignas(64) uint16_t terms[kNumTerms][kRowBlock * kKeyTile];
   Prefetcher *prefetcher;
+  TileQueue<kNumTerms> *queue;
 
   void Store(int32_t row, int32_t key, Vec p) {
     prefetcher->Step();
-    const __m256i high = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(p));
-    StoreTerm(0, row, key, high);
-    if constexpr (kNumTerms == 2) {
-      const Vec rest = FiniteDifference(p, Simd::WidenBFloat16(high));
-      StoreTerm(1, row, key, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(rest)));
+    if constexpr (kNumTerms == 1) {
+      StoreTerm(0, row, key, p);
+    } else {
+      const SplitVec split = Split(p);
+      StoreTerm(0, row, key, split.high);
+      StoreTerm(1, row, key, split.low);
     }
   }
 
-  void StoreTerm(int term, int32_t row, int32_t key, __m256i bits) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i *>(terms[term] + row * kKeyTile + key), bits);
+  void RowDone() { queue->RowDone(); }
+
+  void StoreTerm(int term, int32_t row, int32_t key, Vec p) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(terms[term] + row * kKeyTile + key),
+                        reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(p)));
   }
 };
 
-// Calls call(Count<i>{}) for i = kBegin .. kEnd - 1.
-template <int kBegin, int kEnd, typename Call>
-[[gnu::always_inline]] inline void Unroll(const Call &call) {
-  if constexpr (kBegin < kEnd) {
-    call(Count<kBegin>{});
-    Unroll<kBegin + 1, kEnd>(call);
-  }
-}
-
-// One product of row tiles with column tiles: where the first tiles of a and b lie, and how to get
-// to the next. Row tiles of a are kTileRows rows apart, column tiles of b kTileRowBytes.
-struct Operands {
-  const char *a;
-  int64_t a_stride_bytes;
-  const char *b;
-  int64_t b_stride_bytes;
-};
-
-constexpr int CTile(int num_row_tiles, int row_tile, int column_tile) {
-  return num_row_tiles == 2 ? 2 * row_tile + column_tile : column_tile;
-}
-
-// c <- c + a . b for all row and column tiles, one step of 16 pairs.
-template <int kRowTiles, int kColumnTiles>
-[[gnu::always_inline]] inline void MultiplyAddTiles(const Operands &x) {
-  Unroll<0, kRowTiles>([&](auto r) {
-    Tiles::Load<4 + r.kCount>(x.a + r.kCount * kTileRows * x.a_stride_bytes, x.a_stride_bytes);
-  });
-  Unroll<0, kColumnTiles>([&](auto n) {
-    constexpr int kB = 6 + n.kCount % 2;
-    Tiles::Load<kB>(x.b + n.kCount * kTileRowBytes, x.b_stride_bytes);
-    Unroll<0, kRowTiles>([&](auto r) {
-      Tiles::MultiplyAdd<CTile(kRowTiles, r.kCount, n.kCount), 4 + r.kCount, kB>();
-    });
-  });
-}
-
-// The terms of a and b whose products are made, in this order: high . high, high . low, low . high.
-struct TermPair {
-  int a;
-  int b;
-};
-constexpr TermPair kTermPairs[] = {{0, 0}, {0, 1}, {1, 0}};
+// A row block on its way: scores, then probabilities.
 template <int kNumTerms>
-constexpr int kNumTermPairs = kNumTerms == 1 ? 1 : 3;
-
-// All steps of a product over num_steps x 16 pairs. a_step_bytes, b_step_bytes: from one step to
-// the next; a_term_bytes, b_term_bytes: from high to low.
-struct Product {
-  Operands first;
-  int32_t num_steps;
-  int64_t b_step_bytes;
-  int64_t a_term_bytes;
-  int64_t b_term_bytes;
+struct TileBlock {
+  RowBlockState state;
+  TileProbabilities<kNumTerms> probabilities;
+  int32_t first_row;
+  int32_t num_rows;
 };
 
-template <int kNumTerms, int kRowTiles, int kColumnTiles>
-void Multiply(const Product &product) {
-  for (int32_t step = 0; step < product.num_steps; ++step) {
-    Unroll<0, kNumTermPairs<kNumTerms>>([&](auto i) {
-      constexpr TermPair kPair = kTermPairs[i.kCount];
-      Operands x = product.first;
-      x.a += step * kTileRowBytes + kPair.a * product.a_term_bytes;
-      x.b += step * product.b_step_bytes + kPair.b * product.b_term_bytes;
-      MultiplyAddTiles<kRowTiles, kColumnTiles>(x);
-    });
-  }
-}
+// What Attend passes on: the call and its packed operands.
+struct PackedCall {
+  const AttendArgs &args;
+  const uint32_t *key_pairs;
+  const uint32_t *value_pairs;
+};
 
-template <int kRowTiles, int kColumnTiles, typename TileCall>
-[[gnu::always_inline]] inline void ForEachCTile(const TileCall &call) {
-  Unroll<0, kRowTiles>([&](auto r) {
-    Unroll<0, kColumnTiles>([&](auto n) {
-      call(Count<CTile(kRowTiles, r.kCount, n.kCount)>{}, r.kCount * kTileRows, n.kCount);
-    });
-  });
-}
-
-// scores[rows of the block][kKeyTile] <- query . key
-template <typename T, int kRowTiles>
-void QkTiles(const AttendArgs &args, int32_t first_row, const uint32_t *key_pairs, float *scores) {
-  constexpr int kColumnTiles = 4 / kRowTiles;
+// scores <- query . key
+template <int kNumTerms>
+TileProduct ScoreProduct(const PackedCall &call, TileBlock<kNumTerms> *block) {
+  const AttendArgs &args = call.args;
   const int64_t query_stride = QueryStride(args.head_size);
-  Product product;
-  product.first.a = reinterpret_cast<const char *>(static_cast<const uint16_t *>(args.query) +
-                                                   first_row * query_stride);
-  product.first.a_stride_bytes = 2 * query_stride;
-  product.first.b_stride_bytes = kKeyPairStrideBytes;
-  product.num_steps = static_cast<int32_t>(query_stride / (2 * kPairs));
-  product.b_step_bytes = kPairs * kKeyPairStrideBytes;
+  const uint16_t *query = static_cast<const uint16_t *>(args.query);
+  TileProduct product;
+  product.a = reinterpret_cast<const char *>(query + block->first_row * query_stride);
+  product.a_stride_bytes = 2 * query_stride;
   product.a_term_bytes = 2 * args.num_rows * query_stride;
+  product.b = reinterpret_cast<const char *>(call.key_pairs);
+  product.b_stride_bytes = kKeyTile * int64_t{sizeof(uint32_t)};
   product.b_term_bytes = KeyPairElements(args.head_size) * int64_t{sizeof(uint32_t)};
-  for (int32_t key = 0; key < kKeyTile; key += kColumnTiles * kTileRows) {
-    product.first.b = reinterpret_cast<const char *>(key_pairs + key);
-    ForEachCTile<kRowTiles, kColumnTiles>([](auto c, int, int) { Tiles::Zero<c.kCount>(); });
-    Multiply<kTerms<T>, kRowTiles, kColumnTiles>(product);
-    ForEachCTile<kRowTiles, kColumnTiles>([&](auto c, int row, int column_tile) {
-      Tiles::Store<c.kCount>(scores + row * kKeyTile + key + column_tile * kTileRows,
-                             kScoreStrideBytes);
-    });
-  }
+  product.c = block->state.scores;
+  product.c_stride = kKeyTile;
+  product.adds = false;
+  product.num_rows = block->num_rows;
+  product.num_column_tiles = kKeyTile / kTileRows;
+  product.num_steps = static_cast<int32_t>(query_stride / (2 * kPairs));
+  return product;
+}
+
+// acc <- acc + probabilities . value
+template <int kNumTerms>
+TileProduct ValueProduct(const PackedCall &call, const TileBlock<kNumTerms> &block) {
+  const AttendArgs &args = call.args;
+  const int64_t value_stride = ValuePairStride(args.value_head_size);
+  TileProduct product;
+  product.a = reinterpret_cast<const char *>(block.probabilities.terms[0]);
+  product.a_stride_bytes = 2 * kKeyTile;
+  product.a_term_bytes = sizeof(block.probabilities.terms[0]);
+  product.b = reinterpret_cast<const char *>(call.value_pairs);
+  product.b_stride_bytes = value_stride * int64_t{sizeof(uint32_t)};
+  product.b_term_bytes = ValuePairElements(args.value_head_size) * int64_t{sizeof(uint32_t)};
+  product.c = args.state.acc + block.first_row * args.state.acc_stride;
+  product.c_stride = args.state.acc_stride;
+  product.adds = true;
+  product.num_rows = block.num_rows;
+  product.num_column_tiles = static_cast<int32_t>(value_stride / kTileRows);
+  product.num_steps = (args.tile.num_keys + 2 * kPairs - 1) / (2 * kPairs);
+  return product;
 }
 
 // acc <- acc * alpha. A row whose maximum did not change is left alone: alpha is 1.
-inline void RescaleRows(const RowBlockState &block, int32_t num_rows, int32_t value_head_size,
-                        int64_t acc_stride, float *acc) {
-  for (int32_t r = 0; r < num_rows; ++r) {
-    if (block.alpha[r] == 1.0f) continue;
-    const Vec alpha = Simd::Set1(block.alpha[r]);
-    float *row = acc + r * acc_stride;
-    for (int32_t d = 0; d < value_head_size; d += Simd::kLanes) {
+template <int kNumTerms>
+void RescaleRows(const AttendArgs &args, const TileBlock<kNumTerms> &block) {
+  for (int32_t r = 0; r < block.num_rows; ++r) {
+    if (block.state.alpha[r] == 1.0f) continue;
+    const Vec alpha = Simd::Set1(block.state.alpha[r]);
+    float *row = args.state.acc + (block.first_row + r) * args.state.acc_stride;
+    for (int32_t d = 0; d < args.value_head_size; d += Simd::kLanes) {
       Simd::Store(row + d, Simd::Mul(Simd::Load(row + d), alpha));
     }
   }
 }
 
-// acc <- acc + probabilities . value for kColumnTiles x 16 value elements. acc: at the first of
-// them.
-template <int kNumTerms, int kRowTiles, int kColumnTiles>
-void PvColumns(const Product &product, int64_t acc_stride, float *acc) {
-  const int64_t stride_bytes = acc_stride * int64_t{sizeof(float)};
-  ForEachCTile<kRowTiles, kColumnTiles>([&](auto c, int row, int column_tile) {
-    Tiles::Load<c.kCount>(acc + row * acc_stride + column_tile * kTileRows, stride_bytes);
-  });
-  Multiply<kNumTerms, kRowTiles, kColumnTiles>(product);
-  ForEachCTile<kRowTiles, kColumnTiles>([&](auto c, int row, int column_tile) {
-    Tiles::Store<c.kCount>(acc + row * acc_stride + column_tile * kTileRows, stride_bytes);
-  });
-}
-
-template <typename T, int kRowTiles>
-void PvTiles(const AttendArgs &args, int32_t first_row,
-             const TileProbabilities<kTerms<T>> &probabilities, const uint32_t *value_pairs) {
-  constexpr int kColumnTiles = 4 / kRowTiles;
-  const int64_t value_stride = ValuePairStride(args.value_head_size);
-  const int64_t value_stride_bytes = value_stride * int64_t{sizeof(uint32_t)};
-  float *acc = args.state.acc + first_row * args.state.acc_stride;
-  Product product;
-  product.first.a = reinterpret_cast<const char *>(probabilities.terms[0]);
-  product.first.a_stride_bytes = kProbabilityStrideBytes;
-  product.first.b_stride_bytes = value_stride_bytes;
-  product.num_steps = (args.tile.num_keys + 2 * kPairs - 1) / (2 * kPairs);
-  product.b_step_bytes = kPairs * value_stride_bytes;
-  product.a_term_bytes = sizeof(probabilities.terms[0]);
-  product.b_term_bytes = ValuePairElements(args.value_head_size) * int64_t{sizeof(uint32_t)};
-  for (int32_t d = 0; d < args.value_head_size; d += kColumnTiles * kTileRows) {
-    product.first.b = reinterpret_cast<const char *>(value_pairs + d);
-    const int32_t tiles_left = static_cast<int32_t>(value_stride - d) / kTileRows;
-    CallWithCount<kColumnTiles>(Minimum(tiles_left, kColumnTiles), [&](auto columns) {
-      PvColumns<kTerms<T>, kRowTiles, columns.kCount>(product, args.state.acc_stride, acc + d);
-    });
-  }
-}
-
-// Row tiles of the block have as many rows as there are; b tiles and all rows are full.
-void ConfigureTiles(int32_t num_rows) {
-  TileConfig config = {};
-  config.palette = 1;
-  for (int i = 0; i < 8; ++i) {
-    config.row_bytes[i] = kTileRowBytes;
-    config.rows[i] = kTileRows;
-  }
-  const bool is_one_tile = num_rows <= kTileRows;
-  const uint8_t first_rows = static_cast<uint8_t>(is_one_tile ? num_rows : kTileRows);
-  const uint8_t last_rows = static_cast<uint8_t>(is_one_tile ? num_rows : num_rows - kTileRows);
-  config.rows[0] = config.rows[1] = config.rows[4] = first_rows;
-  config.rows[2] = config.rows[3] = config.rows[5] = last_rows;
-  Tiles::Configure(config);
-}
-
-// Packing and the softmax steps of the first row block.
+// Two row blocks at a time are on their way:
+//   softmax of block i, and between its rows:  acc of block i - 1, then scores of block i + 1
 template <typename T>
+void AttendBlocks(const PackedCall &call, Prefetcher *prefetcher) {
+  constexpr int kNumTerms = kTerms<T>;
+  const AttendArgs &args = call.args;
+  TileQueue<kNumTerms> queue(prefetcher);
+  TileBlock<kNumTerms> blocks[2];
+  const auto begin_block = [&](int32_t first_row) {
+    TileBlock<kNumTerms> *block = &blocks[first_row / kRowBlock % 2];
+    block->probabilities.prefetcher = prefetcher;
+    block->probabilities.queue = &queue;
+    block->first_row = first_row;
+    block->num_rows = Minimum(kRowBlock, args.num_rows - first_row);
+    return block;
+  };
+  TileBlock<kNumTerms> *block = begin_block(0);
+  queue.Push(ScoreProduct(call, block));
+  queue.Finish();
+  for (int32_t row = 0; row < args.num_rows; row += kRowBlock) {
+    TileBlock<kNumTerms> *other = &blocks[(row / kRowBlock + 1) % 2];
+    if (row > 0) queue.Push(ValueProduct(call, *other));
+    // The scores of block i + 1 may take the place of those of block i - 1: its product is
+    // in the queue before, and does not read them.
+    if (row + kRowBlock < args.num_rows)
+      queue.Push(ScoreProduct(call, begin_block(row + kRowBlock)));
+    queue.Spread(block->num_rows);
+    SoftmaxRows<T>(args, row, block->num_rows, kKeyTile, &block->state, &block->probabilities);
+    queue.Finish();
+    RescaleRows(args, *block);
+    if (row + kRowBlock >= args.num_rows) break;
+    block = other;
+  }
+  queue.Push(ValueProduct(call, *block));
+  queue.Finish();
+}
+
+// Packing and the rest for the first row block.
 int32_t NumPrefetchSteps(const AttendArgs &args) {
   const int32_t value_steps =
       kKeyTile / 2 * ((args.value_head_size + 2 * kPairs - 1) / (2 * kPairs));
-  return NumPackSteps(args) + value_steps +
-         Minimum(args.num_rows, kRowBlock) * (kKeyTile / Simd::kLanes);
+  const int32_t rows = Minimum(args.num_rows, kRowBlock);
+  const int32_t product_steps = (rows > kTileRows ? 2 : 1) * (args.head_size / (2 * kPairs) +
+                                                              args.value_head_size / (2 * kPairs));
+  return NumPackSteps(args) + value_steps + rows * (kKeyTile / Simd::kLanes) +
+         product_steps * kPrefetchStepsPerProductStep;
 }
 
 template <typename T>
 void Attend(const AttendArgs &args) {
   uint32_t *key_pairs = static_cast<uint32_t *>(args.scratch);
   uint32_t *value_pairs = key_pairs + kTerms<T> * KeyPairElements(args.head_size);
-  Prefetcher prefetcher(args, NumPrefetchSteps<T>(args));
+  Prefetcher prefetcher(args, NumPrefetchSteps(args));
   PackKeys<T>(args, &prefetcher, key_pairs);
   PackValues<T>(args, &prefetcher, value_pairs);
-
-  RowBlockState block;
-  TileProbabilities<kTerms<T>> probabilities;
-  probabilities.prefetcher = &prefetcher;
-  int32_t configured_rows = 0;
-  for (int32_t row = 0; row < args.num_rows; row += kRowBlock) {
-    const int32_t num_rows = Minimum(kRowBlock, args.num_rows - row);
-    if (num_rows != configured_rows) ConfigureTiles(num_rows);
-    configured_rows = num_rows;
-    CallWithCount<2>(num_rows > kTileRows ? 2 : 1, [&](auto row_tiles) {
-      QkTiles<T, row_tiles.kCount>(args, row, key_pairs, block.scores);
-      SoftmaxRows<T>(args, row, num_rows, kKeyTile, &block, &probabilities);
-      RescaleRows(block, num_rows, args.value_head_size, args.state.acc_stride,
-                  args.state.acc + row * args.state.acc_stride);
-      PvTiles<T, row_tiles.kCount>(args, row, probabilities, value_pairs);
-    });
-  }
+  AttendBlocks<T>({args, key_pairs, value_pairs}, &prefetcher);
   Tiles::Release();
 }
 

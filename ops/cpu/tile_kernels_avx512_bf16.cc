@@ -30,6 +30,17 @@ static_assert(kRowBlock % kRows == 0, "a full row block must be made of full reg
 #include "cpu/tile_common.inc"
 #include "cpu/tile_pairs_avx512.inc"
 
+// Probabilities rounded to bfloat16, [kRowBlock][kKeyTile].
+struct PairProbabilities {
+  alignas(64) uint16_t rows[kRowBlock * kKeyTile];
+
+  void Store(int32_t row, int32_t key, Vec p) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(rows + row * kKeyTile + key),
+                        reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(p)));
+  }
+  void RowDone() {}
+};
+
 // [num_rows][head_size], as in the tensor: a multiple of 8 elements is a whole number of pairs.
 int64_t PackedQueryBytes(int32_t num_rows, int32_t head_size) {
   return RoundUpTo(int64_t{num_rows} * head_size * 2, 64);
