@@ -43,7 +43,7 @@ class VectorCore {
     tiling_ = &tiling;
     problem_ = problem;
     bias_ = bias;
-    half_ = static_cast<int32_t>(AscendC::GetSubBlockIdx());
+    sub_core_ = static_cast<int32_t>(AscendC::GetSubBlockIdx());
     const int64_t core = AscendC::GetBlockIdx() / 2;
     const int64_t ring_rows = core * kRingSlots * kTileRows;
     scores_.SetGlobalBuffer(reinterpret_cast<__gm__ float *>(workspace + tiling.workspace.scores) +
@@ -71,13 +71,13 @@ class VectorCore {
 
  private:
   // The rows of a tile that this vector core has. The second one may have none.
-  struct Half {
+  struct RowRange {
     int32_t begin;
     int32_t end;
   };
-  __aicore__ inline Half HalfOf(const Tile &tile) const {
-    const int32_t first_half = CeilDiv(tile.item.num_rows, 2);
-    return half_ == 0 ? Half{0, first_half} : Half{first_half, tile.item.num_rows};
+  __aicore__ inline RowRange RowsOf(const Tile &tile) const {
+    const int32_t num_first = CeilDiv(tile.item.num_rows, 2);
+    return sub_core_ == 0 ? RowRange{0, num_first} : RowRange{num_first, tile.item.num_rows};
   }
 
   __aicore__ inline void FreeAllBuffers() {
@@ -98,26 +98,26 @@ class VectorCore {
   __aicore__ inline void Softmax(int32_t t) {
     const Step &step = stream_.At(t);
     const Tile &tile = stream_.TileOf(step);
-    const Half half = HalfOf(tile);
+    const RowRange mine = RowsOf(tile);
     AscendC::CrossCoreWaitFlag(kScoresReady);
     // A vector core without rows still takes part in every flag. It need not order them behind what
     // it reads of older steps: the cube core writes no row of this half until the core has rows
     // again.
-    if (half.begin < half.end) {
+    if (mine.begin < mine.end) {
       if (step.is_first) ResetRowStatistics(step.item);
-      LoadScores(t, StripAt(step, half, half.begin), scores_slot_);
+      LoadScores(t, StripAt(step, mine, mine.begin), scores_slot_);
     }
-    for (int32_t row = half.begin; row < half.end; row += kStripRows) {
+    for (int32_t row = mine.begin; row < mine.end; row += kStripRows) {
       const int32_t next = row + kStripRows;
-      if (next < half.end) LoadScores(t, StripAt(step, half, next), scores_slot_ ^ 1);
-      SoftmaxStrip(t, tile, StripAt(step, half, row), row - half.begin);
+      if (next < mine.end) LoadScores(t, StripAt(step, mine, next), scores_slot_ ^ 1);
+      SoftmaxStrip(t, tile, StripAt(step, mine, row), row - mine.begin);
       scores_slot_ ^= 1;
     }
     AscendC::CrossCoreSetFlag<kCubeVectorMode, PIPE_MTE3>(kProbsReady);
   }
 
-  __aicore__ inline ScoreStrip StripAt(const Step &step, const Half &half, int32_t row) const {
-    return {row, Min(kStripRows, half.end - row), step.key_begin, step.num_keys,
+  __aicore__ inline ScoreStrip StripAt(const Step &step, const RowRange &mine, int32_t row) const {
+    return {row, Min(kStripRows, mine.end - row), step.key_begin, step.num_keys,
             RoundUp(step.num_keys, kRepeatFloats)};
   }
 
@@ -273,12 +273,12 @@ class VectorCore {
   __aicore__ inline void Accumulate(int32_t t) {
     const Step &step = stream_.At(t);
     const Tile &tile = stream_.TileOf(step);
-    const Half half = HalfOf(tile);
+    const RowRange mine = RowsOf(tile);
     AscendC::CrossCoreWaitFlag(kStepOutReady);
-    for (int32_t row = half.begin; row < half.end; row += kStripRows) {
-      const int32_t num_rows = Min(kStripRows, half.end - row);
-      AccumulateStrip(t, step.is_first, row, row - half.begin, num_rows);
-      if (step.is_last) FinishStrip(step, tile, row, row - half.begin, num_rows);
+    for (int32_t row = mine.begin; row < mine.end; row += kStripRows) {
+      const int32_t num_rows = Min(kStripRows, mine.end - row);
+      AccumulateStrip(t, step.is_first, row, row - mine.begin, num_rows);
+      if (step.is_last) FinishStrip(step, tile, row, row - mine.begin, num_rows);
     }
   }
 
@@ -329,7 +329,7 @@ class VectorCore {
   const AttentionTiling *tiling_ = nullptr;
   Problem *problem_ = nullptr;
   Bias *bias_ = nullptr;
-  int32_t half_ = 0;
+  int32_t sub_core_ = 0;
   StepStream<Problem, Tile> stream_;
   AscendC::GlobalTensor<float> scores_;
   AscendC::GlobalTensor<T> probs_;

@@ -123,6 +123,12 @@ class PrefixMerge {
 
 }  // namespace mindspore_relay::aicore
 
+// The operator compiler sets the dtype; without it, as for a syntax check, this is the float16
+// form.
+#ifndef DTYPE_QUERY
+#define DTYPE_QUERY half
+#endif
+
 extern "C" __global__ __aicore__ void prefix_encoder(GM_ADDR query, GM_ADDR key, GM_ADDR value,
                                                      GM_ADDR block_tables, GM_ADDR mask,
                                                      GM_ADDR slopes, GM_ADDR seq_len,
@@ -142,11 +148,11 @@ extern "C" __global__ __aicore__ void prefix_encoder(GM_ADDR query, GM_ADDR key,
   if ASCEND_IS_AIC {
     PrefixIo<T> io;
     io.Init(tiling_data, key, value, block_tables);
-    CubeCore<T, PrefixWork, PrefixTile, PrefixIo<T>> cube;
-    cube.Init(&pipe, tiling_data.attention, &work, io, query, user_workspace);
+    CubeCore<T, PrefixWork, PrefixTile, PrefixIo<T>> cube_core;
+    cube_core.Init(&pipe, tiling_data.attention, &work, io, query, user_workspace);
     // The queues of the pipe are not used: give its events back before ours are set.
     pipe.Destroy();
-    cube.Run();
+    cube_core.Run();
     AscendC::SyncAll<false>();
   }
   if ASCEND_IS_AIV {
@@ -159,9 +165,9 @@ extern "C" __global__ __aicore__ void prefix_encoder(GM_ADDR query, GM_ADDR key,
     output.FreeAllBuffers();
     PrefixBias<T> bias;
     bias.Init(&ub, tiling_data, mask, slopes);
-    VectorCore<T, PrefixWork, PrefixTile, PrefixBias<T>> vector;
-    vector.Init(&ub, &output, tiling_data.attention, &work, &bias, user_workspace);
-    vector.Run();
+    VectorCore<T, PrefixWork, PrefixTile, PrefixBias<T>> vector_core;
+    vector_core.Init(&ub, &output, tiling_data.attention, &work, &bias, user_workspace);
+    vector_core.Run();
     AscendC::SyncAll<false>();
     PrefixMerge<T> merge;
     merge.Init(&ub, &output, tiling_data, &work);

@@ -191,6 +191,12 @@ class RelayMerge {
 
 }  // namespace mindspore_relay::aicore
 
+// The operator compiler sets the dtype; without it, as for a syntax check, this is the float16
+// form.
+#ifndef DTYPE_QUERY
+#define DTYPE_QUERY half
+#endif
+
 extern "C" __global__ __aicore__ void relay_attention(
     GM_ADDR query, GM_ADDR key, GM_ADDR value, GM_ADDR key_share, GM_ADDR value_share,
     GM_ADDR attention_mask, GM_ADDR block_tables, GM_ADDR share_block_tables, GM_ADDR seq_len,
@@ -210,11 +216,11 @@ extern "C" __global__ __aicore__ void relay_attention(
   if ASCEND_IS_AIC {
     RelayIo<T> io;
     io.Init(tiling_data, key, value, key_share, value_share, block_tables, share_block_tables);
-    CubeCore<T, RelayWork, RelayTile, RelayIo<T>> cube;
-    cube.Init(&pipe, tiling_data.attention, &work, io, query, user_workspace);
+    CubeCore<T, RelayWork, RelayTile, RelayIo<T>> cube_core;
+    cube_core.Init(&pipe, tiling_data.attention, &work, io, query, user_workspace);
     // The queues of the pipe are not used: give its events back before ours are set.
     pipe.Destroy();
-    cube.Run();
+    cube_core.Run();
     AscendC::SyncAll<false>();
   }
   if ASCEND_IS_AIV {
@@ -226,9 +232,9 @@ extern "C" __global__ __aicore__ void relay_attention(
     output.Init(&ub, tiling_data.attention, attn_out, lse, user_workspace);
     output.FreeAllBuffers();
     NoBias bias;
-    VectorCore<T, RelayWork, RelayTile, NoBias> vector;
-    vector.Init(&ub, &output, tiling_data.attention, &work, &bias, user_workspace);
-    vector.Run();
+    VectorCore<T, RelayWork, RelayTile, NoBias> vector_core;
+    vector_core.Init(&ub, &output, tiling_data.attention, &work, &bias, user_workspace);
+    vector_core.Run();
     AscendC::SyncAll<false>();
     RelayMerge<T> merge;
     merge.Init(&ub, &output, tiling_data, &work);
