@@ -22,7 +22,7 @@ Status::Status(StatusCode code, std::string message)
     : error_(std::make_shared<const Error>(Error{code, std::move(message)})) {}
 
 const std::string &Status::message() const {
-  static const std::string empty;
+  static const auto &empty = *new std::string();  // never destroyed: threads may outlive exit()
   return ok() ? empty : error_->message;
 }
 

@@ -57,8 +57,10 @@ std::vector<TileKernels> FindRunnable() {
   return tables;
 }
 
+// Never destroyed, as every other static object here: when one thread ends the process by exit(),
+// others may still be inside the library.
 const std::vector<TileKernels> &Runnable() {
-  static const std::vector<TileKernels> tables = FindRunnable();
+  static const auto &tables = *new std::vector<TileKernels>(FindRunnable());
   return tables;
 }
 
@@ -106,7 +108,7 @@ const DTypeKernels &KernelsFor(const TileKernels &kernels, DType dtype) {
 const TileKernels *SelectTileKernels(const char **error) {
   const TileKernels *forced = g_forced_table.load(std::memory_order_acquire);
   if (forced != nullptr) return forced;
-  static const Selection selection = SelectFromEnvironment();
+  static const auto &selection = *new Selection(SelectFromEnvironment());
   if (selection.table == nullptr && error != nullptr) *error = selection.error.c_str();
   return selection.table;
 }
@@ -126,11 +128,11 @@ bool ForceTileKernels(const char *isa) {
 }
 
 const char *AvailableIsaList() {
-  static const std::string list = [] {
-    std::string names;
+  static const std::string &list = *[] {
+    auto *names = new std::string();
     for (const TileKernels &table : Runnable()) {
-      if (!names.empty()) names += ',';
-      names += table.isa;
+      if (!names->empty()) *names += ',';
+      *names += table.isa;
     }
     return names;
   }();

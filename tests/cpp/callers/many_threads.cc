@@ -22,7 +22,8 @@
     if (!(condition)) {                                                          \
       std::printf("%s:%d: %s; last error: %s\n", __FILE__, __LINE__, #condition, \
                   MsRelayLastError());                                           \
-      std::exit(1);                                                              \
+      std::fflush(stdout);                                                       \
+      std::_Exit(1); /* other threads still run */                               \
     }                                                                            \
   } while (0)
 
