@@ -161,6 +161,7 @@ class Bench:
         else:
             worker = Worker(*arguments)
         self._workers.append(worker)
+        self.notes += worker.notes
 
     def _attempt(self, name, function, *arguments):
         """What function returns; None after an error of a peer, which is noted.
@@ -247,16 +248,19 @@ def add_floors(problem, rows, rates):
 
 
 def run(options, progress):
-    """Measures everything; the result as a dict, ready for JSON."""
+    """Measures everything.
+
+    Returns:
+        The result as a dict, ready for JSON, and the error that ended the run early, or None.
+    """
     chosen = problems.preset(options.preset, options.dtype)
-    progress.show("measuring the machine")
     megabytes = max(64, int(1024 * options.pool_gb))
+    progress.show("measuring the machine")
     measured = [machine.measure_rates(options.threads, megabytes)]
     bench = Bench(options, progress)
-    groups = []
+    groups, error = [], None
     try:
         bench.start()
-        versions = bench.versions()
         for progress.index, problem in enumerate(chosen, 1):
             rows = bench.measure(problem)
             add_floors(problem, rows, measured[0])
@@ -264,6 +268,9 @@ def run(options, progress):
             progress.clear()
             print(f"{problem}: floor {rows[0]['floor_ms']:.3f} ms ({rows[0]['limit']})")
             print("\n".join(map(report.line, rows)), flush=True)
+    except (WorkerError, KeyboardInterrupt) as ended:
+        error = ended if isinstance(ended, WorkerError) else WorkerError("interrupted")
+        bench.notes.append(f"ended early, after {len(groups)} of {len(chosen)} problems")
     finally:
         bench.close()
     progress.show("measuring the machine again")
@@ -272,7 +279,7 @@ def run(options, progress):
     for problem, rows in groups:
         add_floors(problem, rows, rates)
     progress.clear()
-    return {
+    result = {
         "preset": options.preset,
         "threads": options.threads,
         "pool_gb": options.pool_gb,
@@ -280,10 +287,11 @@ def run(options, progress):
         "commit": machine.commit(),
         "machine": machine.describe(),
         "rates": rates,
-        "versions": versions,
+        "versions": bench.versions(),
         "notes": bench.notes,
         "rows": [row for _, rows in groups for row in rows],
     }
+    return result, error
 
 
 def write(result, options):
@@ -324,17 +332,20 @@ def main(arguments=None):
             sys.exit("error: plots need matplotlib: pip install '.[bench]'")
     progress = Progress(len(problems.preset(options.preset, options.dtype)))
     try:
-        result = run(options, progress)
-    except (WorkerError, RuntimeError) as error:
+        result, error = run(options, progress)
+    except RuntimeError as failed:
         progress.clear()
-        sys.exit(f"error: {error}")
-    write(result, options)
+        sys.exit(f"error: {failed}")
+    if result["rows"]:
+        write(result, options)
     rates = result["rates"]
     print(
         f"{result['threads']} threads: DRAM {rates['dram_read_gb_s']:.1f} GB/s, "
         f"{rates['matrix_unit']} {rates['matrix_gflop_s']:.0f} GFLOP/s, "
         f"float32 {rates['float32_gflop_s']:.0f} GFLOP/s"
     )
+    if error:
+        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

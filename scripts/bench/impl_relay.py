@@ -14,6 +14,7 @@ import time
 import numpy as np
 
 from bench.kv_pool import KvPool, PagedStep
+from bench.machine import SCRIPTS_DIR
 from bench.worker import Call, Family
 from mindspore_relay import MaskType, _library, capi
 from mindspore_relay._c_interface import check
@@ -66,6 +67,8 @@ class Relay(Family):
     def __init__(self, num_threads, pool_bytes):
         _library.set_num_threads(num_threads)
         self.versions = {"mindspore_relay": _version(), "isa": _library.isa_name()}
+        if _is_stale():
+            self.notes = ("the library is older than ops/: what was measured is not this commit",)
         self._pool_bytes = pool_bytes
         self.pool = None
         self._workspace = np.empty(0, np.uint8)
@@ -141,6 +144,13 @@ class Relay(Family):
 
 def _version():
     return _library.library().MsRelayVersion().decode()
+
+
+def _is_stale():
+    """Whether the library was built before its sources in this tree changed."""
+    sources = (path for path in (SCRIPTS_DIR.parent / "ops").rglob("*") if path.is_file())
+    built = _library.library_path().stat().st_mtime
+    return any(path.stat().st_mtime > built for path in sources)
 
 
 def create(num_threads, pool_bytes):

@@ -33,7 +33,7 @@ def speed_up(axis, grid, dtype, result):
         if ("plain", OURS) in cell:
             gain = cell["plain", OURS]["ms"] / ours(cell)["ms"]
             lines.setdefault(key["batch"], []).append((key["prefix"], gain))
-    for batch, points in sorted(lines.items()):
+    for batch, points in _longest(lines):
         axis.plot(*zip(*sorted(points), strict=True), marker="o", label=f"batch {batch}")
     axis.axhline(1.0, color="grey", linewidth=0.8)
     _logarithmic(axis)
@@ -42,12 +42,14 @@ def speed_up(axis, grid, dtype, result):
         ylabel="speed-up over plain attention",
         title=f"One decode step, {dtype}, 128 private tokens\n{_HEADS}",
     )
-    axis.legend()
+    if lines:
+        axis.legend()
 
 
 def floor_ratio(axis, grid, dtype, result):
     """Ratio to the floor of every decode cell: this project and the best peer of each cell."""
-    chosen = list(_decode(grid, dtype))
+    order = ("head_num", "kv_head_num", "prefix", "private", "batch")
+    chosen = sorted(_decode(grid, dtype), key=lambda pair: [pair[0][name] for name in order])
     labels = [f"{k['prefix']}+{k['private']} B{k['batch']} kv{k['kv_head_num']}" for k, _ in chosen]
     positions = range(len(chosen))
     axis.plot(positions, [ours(c)["ratio"] for _, c in chosen], "o", label="mindspore_relay")
@@ -72,34 +74,34 @@ def growth(axis, grid, dtype, result):
         lines.setdefault(key["prefix"], []).append(
             (key["batch"], ours(cell)["ms"], floor, plain["ms"] if plain else None)
         )
-    shown = sorted(prefix for prefix, points in lines.items() if len(points) > 1)
-    for index, prefix in enumerate(shown[:: max(1, len(shown) // 3)]):
-        batch, relay, floor, plain = zip(*sorted(lines[prefix]), strict=True)
+    for index, (prefix, points) in enumerate(_longest(lines)):
+        batch, relay, floor, plain = zip(*sorted(points), strict=True)
         color = f"C{index}"
         axis.plot(batch, relay, marker="o", color=color, label=f"prefix {prefix}, automatic")
         axis.plot(batch, floor, ":", color=color, label="its floor")
         if None not in plain:
             axis.plot(batch, plain, "--", marker="x", color=color, label="plain")
     axis.set(xlabel="batch", ylabel="ms", title=f"One decode step, {dtype}, 128 private tokens")
-    if shown:
-        _logarithmic(axis)
+    _logarithmic(axis)
+    if lines:
         axis.legend(fontsize=7)
 
 
 def private_growth(axis, grid, dtype, result):
-    """Milliseconds by private length, a line per batch, at the most measured prefix."""
+    """Milliseconds by private length, a line per prefix and batch; the floor dotted."""
     lines = {}
-    for key, cell in _decode(grid, dtype):
-        point = (key["private"], ours(cell)["ms"])
+    for key, cell in _decode(grid, dtype, head_num=32):
+        point = (key["private"], ours(cell)["ms"], ours(cell)["floor_ms"])
         lines.setdefault((key["prefix"], key["batch"]), []).append(point)
-    most = max(map(len, lines.values()))
-    shown = {line: points for line, points in sorted(lines.items()) if len(points) == most}
-    for (prefix, batch), points in list(shown.items())[-4:]:
+    for index, ((prefix, batch), points) in enumerate(_longest(lines)[-4:]):
+        private, relay, floor = zip(*sorted(points), strict=True)
         label = f"prefix {prefix}, batch {batch}"
-        axis.plot(*zip(*sorted(points), strict=True), marker="o", label=label)
+        axis.plot(private, relay, marker="o", color=f"C{index}", label=label)
+        axis.plot(private, floor, ":", color=f"C{index}", label="its floor")
     axis.set(xlabel="private tokens per request", ylabel="ms", title=f"One decode step, {dtype}")
     axis.set_ylim(bottom=0)
-    axis.legend()
+    if lines:
+        axis.legend(fontsize=7)
 
 
 ALL_PANELS = (speed_up, floor_ratio, growth, private_growth)
@@ -128,6 +130,12 @@ def _decode(grid, dtype, **wanted):
         if key["kind"] == "decode" and key["dtype"] == dtype:
             if all(key[name] == value for name, value in wanted.items()):
                 yield key, cell
+
+
+def _longest(lines):
+    """Items of {name: points}, by name: the lines with the most points."""
+    most = max(map(len, lines.values()), default=0)
+    return [(name, points) for name, points in sorted(lines.items()) if len(points) == most]
 
 
 def _logarithmic(axis):

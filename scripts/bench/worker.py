@@ -8,7 +8,7 @@ Reads requests, one JSON object a line, from stdin and answers on stdout:
                                                    -> {"ms": [...], "plan_us": [...], ...}
     {"do": "check", "variant": [op, impl]}         -> {"rel_l2": x}
     {"do": "quit"}
-The first answer, before any request, describes the library: {"versions": {...}}.
+The first answer, before any request, describes the library: {"versions": {...}, "notes": [...]}.
 """
 
 import contextlib
@@ -37,9 +37,11 @@ class Family:
 
     Attributes:
         versions: dict of what is reported, strings.
+        notes: what a reader of the result must know, sentences.
     """
 
     versions = {}
+    notes = ()
 
     def set_problem(self, problem, query):
         """Gets ready; returns the variants [(op, impl), ...] that this library offers for it.
@@ -128,7 +130,7 @@ def serve(family_name, num_threads, pool_bytes):
     os.sched_setaffinity(0, processors[:num_threads])
     try:
         family = importlib.import_module(FAMILIES[family_name]).create(num_threads, pool_bytes)
-        answer = {"versions": family.versions}
+        answer = {"versions": family.versions, "notes": family.notes}
     except Exception as error:
         _send(answers, {"error": f"{type(error).__name__}: {error}"})
         return

@@ -19,7 +19,7 @@ _HINTS = {
     "mindspore_relay": "pip install .",
     "mindspore": "pip install .",
     "torch": "pip install '.[bench]'",
-    "vllm": "delete the folder and try again",
+    "vllm": "--peers vllm makes a venv for it; delete that folder if it is broken",
 }
 
 
@@ -61,7 +61,8 @@ class Worker:
             env=environment,
         )
         try:
-            self.versions = self._receive()["versions"]
+            first = self._receive()
+            self.versions, self.notes = first["versions"], first["notes"]
         except WorkerError as error:
             raise WorkerLostError(f"{error}\nto install it: {_HINTS[family]}") from None
 
