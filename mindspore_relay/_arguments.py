@@ -43,15 +43,25 @@ def as_list(op, argument, tensors):
             f"{op}: {argument} must be a Tensor, a list of Tensors or None, "
             f"got {type_name(tensors)}"
         )
-    if is_in_graph():
-        # MindSpore takes seconds to compile a loop over 128 tensors, and to compile tuple(tensors).
-        if None in tensors or (len(tensors) > 0 and not isinstance(tensors[0], Tensor)):
-            raise TypeError(f"{op}: {argument} must hold Tensors only")
-        return tensors
-    for tensor in tensors:
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"{op}: {argument} must hold Tensors only, got {type_name(tensor)}")
+    if not is_in_graph():
+        for tensor in tensors:
+            if not isinstance(tensor, Tensor):
+                raise TypeError(f"{op}: {argument} must hold Tensors only, got {type_name(tensor)}")
+    # As it is: MindSpore takes seconds to compile tuple(tensors), or a loop over 128 of them.
     return tensors
+
+
+def first_of(tensors, others, query):
+    """The first tensor of a list; of `others` if it is empty; query if both are."""
+    if len(tensors) > 0:
+        return tensors[0]
+    if len(others) > 0:
+        return others[0]
+    return query
+
+
+def are_all_tensors(query, key, value):
+    return isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)
 
 
 def stacked_bits(key, value, key_share, value_share):
@@ -111,9 +121,15 @@ def mask_number(op, mask_type):
 
 
 @ops.constexpr
-def shape_carrier(op, head_num, *num_tensors):
+def shape_carrier(op, head_num, are_tensors, *num_tensors):
     """The empty tensor (0, head_num, *num_tensors), whose dimensions tell the library's shape
-    inference what the shapes of the inputs cannot: see ops/aot/infer.h."""
+    inference what the shapes of the inputs cannot: see ops/aot/infer.h.
+
+    are_tensors: whether the inputs whose shapes are looked at are Tensors. In a graph this is the
+    only check that comes before the inference.
+    """
+    if not are_tensors:
+        raise TypeError(f"{op}: query, key and value must be Tensors, or hold Tensors only")
     if not isinstance(head_num, int):
         raise TypeError(f"{op}: head_num must be an int, got {type(head_num).__name__}")
     # No tensor has a negative dimension; the library's checks will name such a head_num.

@@ -22,10 +22,12 @@ import ctypes
 from mindspore_relay import _library
 from mindspore_relay._arguments import (
     PATH_NAMES,
+    are_all_tensors,
     as_int32,
     as_list,
     check_optional_tensors,
     check_tensors,
+    first_of,
     is_in_graph,
     mask_number,
     path_number,
@@ -129,9 +131,16 @@ def relay_attention(
         ("attention_mask", "block_tables", "share_block_tables"),
         (attention_mask, block_tables, share_block_tables),
     )
+    # The shapes of these two are looked at when the output's is inferred.
+    first_key = first_of(keys, key_shares, query)
+    first_value = first_of(values, value_shares, query)
+    are_tensors = are_all_tensors(query, first_key, first_value)
+    num_tensors = (len(keys), len(values), len(key_shares), len(value_shares))
     output, lse = primitive_of(op)(
-        shape_carrier(op, head_num, len(keys), len(values), len(key_shares), len(value_shares)),
+        shape_carrier(op, head_num, are_tensors, *num_tensors),
         query,
+        first_key,
+        first_value,
         *keys,
         *values,
         *key_shares,
@@ -228,7 +237,7 @@ def prefix_encoder(
     check_tensors(op, ("query", "key", "value"), (query, key, value))
     check_optional_tensors(op, ("block_tables", "mask", "slopes"), (block_tables, mask, slopes))
     output, lse = primitive_of(op)(
-        shape_carrier(op, head_num),
+        shape_carrier(op, head_num, are_all_tensors(query, key, value)),
         query,
         key,
         value,

@@ -76,7 +76,7 @@ MsRelayTensorList ArgumentReader::TensorList(const char *argument, int64_t num_t
   list.num_tensors = num_tensors;
   list.tensors = tensors_->data() + tensors_->size();
   for (int64_t i = 0; i < num_tensors; ++i) {
-    if (Tensor(argument) == nullptr) Fail(argument, "must be tensors", "None");
+    if (Tensor(argument) == nullptr) Fail(argument, "must hold tensors only", "None");
   }
   return list;
 }

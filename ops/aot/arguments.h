@@ -36,6 +36,9 @@ class ArgumentReader {
   // is a parameter so that a caller can keep its memory from call to call.
   ArgumentReader(const char *op_name, const RawParams &params, std::vector<MsRelayTensor> *tensors);
 
+  // Leaves out the next num_params parameters.
+  void Skip(int num_params) { next_ += num_params; }
+
   // nullptr for None.
   MsRelayTensor *Tensor(const char *argument);
 

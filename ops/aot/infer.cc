@@ -7,6 +7,7 @@
 #include "common/int_math.h"
 
 namespace mindspore_relay::aot {
+namespace {
 
 bool IsRankKnown(const Shape &shape) { return shape.empty() || shape[0] != kUnknownRank; }
 
@@ -30,10 +31,18 @@ Shape InferAttentionOutput(const Shape &query, const Shape &key, const Shape &va
 
 Shape InferLse(const Shape &query, int64_t head_num) {
   if (!IsRankKnown(query) || query.empty()) return {kUnknownDim, head_num};
-  // More heads than elements is an error that the checks name. They run after the outputs were
-  // allocated, so the shape must not become huge meanwhile.
-  const int64_t hidden = query.size() == 2 ? query[1] : kUnknownDim;
-  return {query[0], hidden < 0 ? head_num : std::min(head_num, hidden)};
+  // A head_num that does not fit the query is an error that the checks name. They run after the
+  // outputs were allocated, so the shape must not become huge meanwhile.
+  const int64_t limit = query.size() > 1 ? query[1] : kUnknownDim;
+  return {query[0], limit < 0 ? head_num : std::min(head_num, limit)};
+}
+
+}  // namespace
+
+std::vector<Shape> InferAttention(const InputShapes &inputs) {
+  const Shape query = inputs.Get(1);
+  return {InferAttentionOutput(query, inputs.Get(2), inputs.Get(3)),
+          InferLse(query, inputs.CarriedDim(kCarriedHeadNum))};
 }
 
 }  // namespace mindspore_relay::aot

@@ -6,9 +6,11 @@
 // MindSpore hands an infer function the shapes of the tensors alone: no scalar, no None, and not
 // even how many shapes there are. What the shapes of the outputs depend on besides (head_num, the
 // number of tensors in a list) travels as the dimensions of the shape carrier, an empty tensor that
-// is parameter 0 of each operator that needs it:
+// is parameter 0 of the attention operators:
 //   [0, head_num]                                                     prefix_encoder
 //   [0, head_num, num key, num value, num key_share, num value_share] relay_attention
+// The next three parameters are query, a key and a value, so that no index leaves the arrays
+// whatever the rest holds.
 //
 // An unknown dimension is -1; a tensor of unknown rank has the one dimension -2. Inference never
 // judges: shapes that break a rule yield some shape, and the checks that run before the kernel, the
@@ -48,15 +50,12 @@ struct InputShapes {
   int64_t CarriedDim(int dim) const { return shapes[0][dim]; }
 };
 
-bool IsRankKnown(const Shape &shape);
-
-// The query's shape with the value's head size: last dimension * value's last dimension / key's
-// last dimension, which holds for [.., head_num * head_size] and [.., head_num, head_size] alike,
-// as key and value have one layout.
-Shape InferAttentionOutput(const Shape &query, const Shape &key, const Shape &value);
-
-// [nTokens, head_num].
-Shape InferLse(const Shape &query, int64_t head_num);
+// Shapes of attn_out and lse of an attention operator.
+//   attn_out  query's shape with the value's head size: last dimension * value's last dimension /
+//             key's last dimension, which holds for [.., head_num * head_size] and [.., head_num,
+//             head_size] alike, as key and value have one layout
+//   lse       [nTokens, head_num]
+std::vector<Shape> InferAttention(const InputShapes &inputs);
 
 }  // namespace mindspore_relay::aot
 

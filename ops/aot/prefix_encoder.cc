@@ -58,10 +58,7 @@ MS_RELAY_API int PrefixEncoder(int num_params, void **params, int *ranks, int64_
 MS_RELAY_API std::vector<std::vector<int64_t>> PrefixEncoderInferShape(int *ranks, int64_t **shapes,
                                                                        void * /*extra*/) {
   using namespace mindspore_relay::aot;
-  const InputShapes inputs{ranks, shapes};
-  const Shape query = inputs.Get(1);
-  return {InferAttentionOutput(query, inputs.Get(2), inputs.Get(3)),
-          InferLse(query, inputs.CarriedDim(kCarriedHeadNum))};
+  return InferAttention({ranks, shapes});
 }
 
 MS_RELAY_API std::vector<int> PrefixEncoderInferType(std::vector<int> type_ids, void * /*extra*/) {

@@ -36,8 +36,8 @@ void StoreLastPaths(const MsRelayOperation *operation, int64_t num_groups) {
   }
 }
 
-// Inputs, in order: shape carrier (infer.h), query, key..., value..., key_share..., value_share...,
-// attention_mask, seq_len, kv_seq_len, kv_share_map, kv_share_len, block_tables,
+// Inputs, in order: shape carrier (infer.h), query, a key, a value, key..., value..., key_share...,
+// value_share..., attention_mask, seq_len, kv_seq_len, kv_share_map, kv_share_len, block_tables,
 // share_block_tables, stacked_lists, head_num, kv_head_num, qk_scale, mask_type, path. Outputs:
 // attn_out, lse.
 void Run(const RawParams &params) {
@@ -45,6 +45,7 @@ void Run(const RawParams &params) {
   ArgumentReader reader(kOpName, params, runner.tensors());
   reader.ShapeCarrier();
   const MsRelayTensor *const query = reader.Tensor("query");
+  reader.Skip(2);
   MsRelayTensorList key = reader.TensorList("key", reader.CarriedDim(kCarriedKeys));
   MsRelayTensorList value = reader.TensorList("value", reader.CarriedDim(kCarriedValues));
   MsRelayTensorList key_share =
@@ -99,27 +100,7 @@ MS_RELAY_API std::vector<std::vector<int64_t>> RelayAttentionInferShape(int *ran
                                                                         int64_t **shapes,
                                                                         void * /*extra*/) {
   using namespace mindspore_relay::aot;
-  const InputShapes inputs{ranks, shapes};
-  const Shape query = inputs.Get(1);
-  const int64_t num_keys = inputs.CarriedDim(kCarriedKeys);
-  const int64_t num_values = inputs.CarriedDim(kCarriedValues);
-  const int64_t num_key_shares = inputs.CarriedDim(kCarriedKeyShares);
-  const int64_t num_value_shares = inputs.CarriedDim(kCarriedValueShares);
-  // One key and one value; of the groups where there are no requests; value's head size is query's
-  // where nothing is.
-  const int64_t first_key = 2;
-  const int64_t first_key_share = first_key + num_keys + num_values;
-  Shape key = query;
-  Shape value = query;
-  if (num_keys > 0 && num_values > 0) {
-    key = inputs.Get(first_key);
-    value = inputs.Get(first_key + num_keys);
-  } else if (num_key_shares > 0 && num_value_shares > 0) {
-    key = inputs.Get(first_key_share);
-    value = inputs.Get(first_key_share + num_key_shares);
-  }
-  return {InferAttentionOutput(query, key, value),
-          InferLse(query, inputs.CarriedDim(kCarriedHeadNum))};
+  return InferAttention({ranks, shapes});
 }
 
 MS_RELAY_API std::vector<int> RelayAttentionInferType(std::vector<int> type_ids, void * /*extra*/) {
