@@ -6,9 +6,14 @@ import os
 import subprocess
 import sys
 
+import mindspore as ms
 import pytest
 
 from mindspore_relay import _library
+
+# Programs under test set the device themselves. MindSpore refuses that once an operator has run, in
+# whichever test, unless the same device was set before.
+ms.set_device("CPU")
 
 
 @pytest.fixture(scope="session")
