@@ -115,6 +115,18 @@ TEST_F(RelayErrors, MissingShares) {
   ExpectContains(RelayError(test_.shape), "key_share must be a list of 1 tensors, got 0");
 }
 
+// No groups: what key_share is does not matter.
+TEST(RelayPlan, WithoutGroupsSharesAreNotLookedAt) {
+  RelayTestProblem test({5, 7}, {-1, -1}, {}, 8, 2, 64);
+  test.shape.key_share = {{9, 16, 128}};
+  RelayAttentionTiling tiling;
+  int64_t workspace_bytes = 0;
+  std::string error;
+  EXPECT_TRUE(
+      ComputeRelayAttentionTiling(test.shape, kPlatform24, &tiling, &workspace_bytes, &error))
+      << error;
+}
+
 class PagedRelayErrors : public RelayErrors {
  protected:
   PagedRelayErrors() {

@@ -56,6 +56,8 @@ bool SetUnpaged(const char *what, const std::vector<Dims> &tensors, int64_t num_
 bool SetKv(const char *what, const std::vector<Dims> &keys, const std::vector<Dims> &values,
            const Dims &table, int64_t num_sources, const AttentionTiling &tiling, KvShape *kv,
            std::string *error) {
+  // Without sources nothing is read, whatever tensors are there.
+  if (num_sources == 0) return true;
   if (keys.size() != values.size()) {
     return Fail(error, "%s: %s has %zu tensors and its value counterpart %zu", kOp, what,
                 keys.size(), values.size());
@@ -74,7 +76,6 @@ bool SetKv(const char *what, const std::vector<Dims> &keys, const std::vector<Di
     }
     return SetPaged(kOp, what, keys[0], table, num_sources, tiling, &kv->format, error);
   }
-  if (keys.empty() && num_sources == 0) return true;
   return SetUnpaged(what, keys, num_sources, tiling, kv, error);
 }
 
