@@ -12,7 +12,7 @@ from modes import assert_same_bits, mode
 from sparse_memory import sparse_array
 
 from mindspore_relay import reference, reshape_and_cache
-from mindspore_relay.bfloat16 import from_float, to_numpy, to_tensor
+from mindspore_relay.bfloat16 import bfloat16_values, from_float, to_numpy, to_tensor
 
 NUM_BLOCKS, BLOCK_SIZE, KV_HEAD_NUM, HEAD_SIZE, VALUE_HEAD_SIZE = 3, 4, 2, 24, 8
 # -1 is skipped; 7 occurs twice: the later token stays; 11 is the last slot.
@@ -116,12 +116,10 @@ def test_no_tokens():
 
 
 def _owned_tensor(array):
-    """A tensor that is no view: to_tensor's bfloat16 is one."""
-    return (
-        ops.mul(to_tensor(array), Tensor(1, ms.bfloat16))
-        if array.dtype == np.uint16
-        else Tensor(array)
-    )
+    """A tensor with memory of its own: not a view, which could not be written."""
+    if array.dtype == np.uint16:
+        return Tensor(bfloat16_values(array), ms.bfloat16)
+    return Tensor(array)
 
 
 class _Write(nn.Cell):
