@@ -14,6 +14,7 @@ import cases
 import numerics
 import numpy as np
 import pytest
+import test_errors
 
 import mindspore_relay
 from mindspore_relay import _operation, capi, reference
@@ -507,8 +508,21 @@ def at(index, value):
         ),
     ],
 )
-def test_errors(change, error, match):
+def test_broken_arguments(change, error, match):
     relay_error(change, error, match)
+
+
+# capi judges the dtypes of arrays itself, and takes lengths of any integer type.
+RULES = [rule for rule in test_errors.RULES if "must have dtype" not in rule[2]]
+
+
+@pytest.mark.parametrize(("base", "changes", "text"), RULES)
+def test_every_rule_of_the_operators(base, changes, text):
+    """The whole message, as users of the MindSpore operators get it."""
+    operator, arguments = test_errors.make_call(base, changes)
+    with pytest.raises((ValueError, NotImplementedError)) as error:
+        getattr(capi, operator)(**arguments)
+    assert str(error.value) == text
 
 
 def test_strides_between_elements():
