@@ -93,6 +93,9 @@ struct Simd {
     std::memcpy(p, all, count * sizeof(T));
   }
 
+  template <typename T>
+  static constexpr int32_t kTransposeElements = kLanes;
+
   // head_size is a multiple of 8: num_elements is always 8.
   template <typename T>
   static void TransposeKeys(const T *const *rows, int32_t num_rows, int32_t first,

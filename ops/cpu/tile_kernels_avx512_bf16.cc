@@ -197,6 +197,11 @@ void PvRowBlock(const AttendArgs &args, int32_t first_row, int32_t num_rows, con
   });
 }
 
+// Up to so many rows values are paired on the way, again for each register block of rows, and not
+// copied. Measured on Zen 5, head_size 128, on the way / copied: 8 rows 0.87 / 1.06 us, 32 rows
+// 2.6 / 2.8 us, 128 rows 10.0 / 9.9 us.
+constexpr int32_t kDirectRows = 2 * kRowBlock;
+
 void Attend(const AttendArgs &args) {
   uint32_t *key_pairs = static_cast<uint32_t *>(args.scratch);
   uint32_t *value_pairs = key_pairs + NumKeyPairRows(args.head_size) * kKeyTile;
@@ -204,9 +209,8 @@ void Attend(const AttendArgs &args) {
   const int32_t num_pv_blocks = (args.value_head_size + kBlockElements - 1) / kBlockElements;
   Prefetcher prefetcher(args, NumPackSteps(args) + (args.tile.num_keys + 1) / 2 * num_pv_blocks);
   PackKeyPairs(args, &prefetcher, key_pairs);
-  // A single register block of rows reads each value once: paired on the way, without a copy. A
-  // last vector that is not full is read from a copy, which has a padding.
-  const bool is_direct = args.num_rows <= kRows && args.value_head_size % 16 == 0;
+  // A last vector that is not full is read from a copy, which has a padding.
+  const bool is_direct = args.num_rows <= kDirectRows && args.value_head_size % 16 == 0;
   if (!is_direct) PackValuePairs(args, value_pairs);
 
   RowBlockState block;
