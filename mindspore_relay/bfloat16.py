@@ -8,6 +8,8 @@ No operator takes an integer array where it takes floats, so the meaning is neve
 bfloat16. This module imports MindSpore only inside them.
 """
 
+import functools
+
 import numpy as np
 
 DTYPES = ("float16", "bfloat16", "float32")
@@ -43,10 +45,7 @@ def bfloat16_values(bits):
 def dtype_name(array):
     """'float16', 'bfloat16' (uint16), 'float32' or 'float64' of an array; TypeError for others."""
     name = np.asarray(array).dtype.name
-    if name in (
-        "bfloat16",
-        "uint16",
-    ):  # MindSpore's asnumpy() gives an extension type with the name 'bfloat16'
+    if name in ("bfloat16", "uint16"):  # 'bfloat16': the extension type of MindSpore's asnumpy()
         return "bfloat16"
     if name in ("float16", "float32", "float64"):
         return name
@@ -79,13 +78,25 @@ def to_float(array, dtype=np.float64):
 
 
 def to_tensor(array):
-    """MindSpore tensor of a NumPy array, whose memory it may share; uint16 becomes bfloat16."""
+    """MindSpore tensor of a NumPy array, whose memory it shares if the array is contiguous; uint16
+    becomes bfloat16."""
+    from mindspore import Tensor
+
+    array = np.ascontiguousarray(array)
+    if array.dtype == np.uint16:
+        # Not Tensor.view(bfloat16): MindSpore copies a view at every call of an operator, a whole
+        # cache each time, and 2.7.2 has no such view.
+        array = array.view(_mindspore_bfloat16())
+    return Tensor.from_numpy(array)
+
+
+@functools.cache
+def _mindspore_bfloat16():
+    """MindSpore's NumPy extension type for bfloat16, which it does not give a name."""
     from mindspore import Tensor
     from mindspore import dtype as mstype
 
-    array = np.ascontiguousarray(array)
-    tensor = Tensor.from_numpy(array)
-    return tensor.view(mstype.bfloat16) if array.dtype == np.uint16 else tensor
+    return Tensor([0.0], mstype.bfloat16).asnumpy().dtype
 
 
 def to_numpy(tensor):
