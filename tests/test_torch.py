@@ -341,12 +341,12 @@ def test_llama_example(run_python):
         )
     result = run_python(
         EXAMPLE,
-        "--num-requests=3",
-        "--max-new-tokens=12",
+        "--num-requests=2",
+        "--max-new-tokens=8",
         "--system-prompt=You work for Larkspur Bicycles in Oslo. Answer in one short sentence.",
         env={"TRANSFORMERS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"},
         timeout=600,
     )
     assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stdout.count("same token ids") == 3
-    assert re.match(r"3 requests share \d\d tokens, read once per step", result.stdout)
+    assert result.stdout.count("same token ids") == 2
+    assert re.match(r"2 requests share \d\d tokens, read once per step", result.stdout)
