@@ -45,7 +45,7 @@ struct AttentionTiling {
   int32_t step_keys;
   float qk_scale;
   WorkspaceMap workspace;
-  WorkPosition starts[kMaxCores + 1];
+  WorkPosition starts[kNumAxes][kMaxCores + 1];  // of each core's range, and the end
 };
 
 }  // namespace mindspore_relay::aicore

@@ -29,7 +29,8 @@ class StepStream {
     problem_ = problem;
     core_ = core;
     step_keys_ = tiling.step_keys;
-    cursor_.Start(problem, tiling.starts[core], tiling.starts[core + 1]);
+    tiling_ = &tiling;
+    cursor_.Start(problem, tiling.starts[0][core], tiling.starts[0][core + 1]);
   }
 
   // Makes one more step available; does nothing at the end of the stream.
@@ -37,12 +38,15 @@ class StepStream {
     if (is_at_end_) return;
     if (next_key_ >= key_end_) {
       WorkItem item;
-      if (!cursor_.Next(&item)) {
-        is_at_end_ = true;
-        return;
+      while (!cursor_.Next(&item)) {
+        if (++axis_ == kNumAxes) {
+          is_at_end_ = true;
+          return;
+        }
+        cursor_.Start(problem_, tiling_->starts[axis_][core_], tiling_->starts[axis_][core_ + 1]);
       }
       ++num_items_;
-      problem_->FillTile(item, core_, &tiles_[(num_items_ - 1) % kSlots]);
+      problem_->FillTile(item, core_ * kNumAxes + axis_, &tiles_[(num_items_ - 1) % kSlots]);
       next_key_ = item.key_begin;
       key_begin_ = item.key_begin;
       key_end_ = item.key_end;
@@ -68,8 +72,10 @@ class StepStream {
   static constexpr int32_t kSlots = kLookAhead + 2;
 
   Problem *problem_ = nullptr;
+  const AttentionTiling *tiling_ = nullptr;
   WorkCursor<Problem> cursor_;
   int32_t core_ = 0;
+  int32_t axis_ = 0;
   int32_t step_keys_ = 0;
   int32_t key_begin_ = 0;
   int32_t next_key_ = 0;

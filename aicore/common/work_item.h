@@ -1,14 +1,17 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// How the work of one launch is laid out on one axis and cut into one range per AI core.
+// How the work of one launch is laid out and cut into ranges, one per core.
 //
 // A *source* is a sequence of keys (a group's prefix, a request's own keys). Its query rows form
 // *tiles* of at most kTileRows rows. A *unit* is a tile together with a kv head: all its keys are
 // read once for all its rows. Units follow each other in the order (source, tile, kv_head); a
-// position on the axis is a unit and a key in it. Core c works on [starts[c], starts[c + 1]), so
-// every (unit, key) belongs to exactly one core by construction. The part of a unit that a core has
-// is an *item*; only a core's first item can start behind key 0.
+// position is a unit and a key in it.
+//
+// Sources of one kind form an *axis*: groups keep the vector cores busy, single requests the
+// memory, so that a core gets its share of each. On axis a, core c works on [starts[a][c],
+// starts[a][c + 1]): every (unit, key) belongs to exactly one core by construction. The part of a
+// unit that a core has is an *item*; only its first item on an axis can start behind key 0.
 
 #ifndef MINDSPORE_RELAY_AICORE_COMMON_WORK_ITEM_H_
 #define MINDSPORE_RELAY_AICORE_COMMON_WORK_ITEM_H_
@@ -16,6 +19,9 @@
 #include "tile_config.h"
 
 namespace mindspore_relay::aicore {
+
+// Kinds of sources that are dealt to the cores separately.
+constexpr int32_t kNumAxes = 2;
 
 struct WorkPosition {
   int32_t source;
@@ -50,7 +56,8 @@ MS_RELAY_SHARED bool IsWholeUnit(const WorkItem &item) {
 }
 
 // Walks over the items of one range. Problem has
-//   int32_t num_sources() const, kv_head_num() const;
+//   int32_t AxisBegin(int32_t axis) const;       first source of an axis, or the number of sources
+//   int32_t kv_head_num() const;
 //   void EnterSource(int32_t source);            caches what depends on the source
 //   int32_t NumTiles() const; int32_t NumKeys(int32_t tile) const; int32_t NumRows(int32_t tile)
 //   const;
@@ -66,7 +73,7 @@ class WorkCursor {
 
   // False when the range is exhausted.
   MS_RELAY_SHARED bool Next(WorkItem *item) {
-    while (IsBefore(position_, end_) && position_.source < problem_->num_sources()) {
+    while (IsBefore(position_, end_)) {
       if (entered_source_ != position_.source) {
         problem_->EnterSource(position_.source);
         entered_source_ = position_.source;

@@ -1,13 +1,14 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Host only: cuts the axis of work_item.h into ranges of equal cost.
+// Host only: cuts the axes of work_item.h into ranges of equal cost.
 
 #ifndef MINDSPORE_RELAY_AICORE_COMMON_WORK_PARTITION_H_
 #define MINDSPORE_RELAY_AICORE_COMMON_WORK_PARTITION_H_
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "attention_tiling.h"
 
@@ -71,9 +72,10 @@ struct WorkSummary {
 };
 
 template <typename Problem>
-WorkSummary SummarizeWork(Problem *problem, const CostModel &model, int32_t key_granule) {
+WorkSummary SummarizeWork(Problem *problem, const CostModel &model, int32_t axis,
+                          int32_t key_granule) {
   WorkSummary summary;
-  for (int32_t source = 0; source < problem->num_sources(); ++source) {
+  for (int32_t source = problem->AxisBegin(axis); source < problem->AxisBegin(axis + 1); ++source) {
     problem->EnterSource(source);
     for (int32_t tile = 0; tile < problem->NumTiles(); ++tile) {
       const int32_t num_keys = problem->NumKeys(tile);
@@ -89,71 +91,131 @@ WorkSummary SummarizeWork(Problem *problem, const CostModel &model, int32_t key_
   return summary;
 }
 
-// Gives each core as much of the axis as its budget allows and returns the number of cores needed,
-// or max_cores + 1 if max_cores are not enough. Writes the cores' starts; budget >= min_budget.
+// Deals one axis to the cores in order, each as much as its budget allows.
 template <typename Problem>
-int32_t FillCores(Problem *problem, const CostModel &model, int32_t key_granule, int64_t budget,
-                  int32_t max_cores, WorkPosition *starts) {
-  int32_t cores = 1;
-  int64_t left = budget;
-  starts[0] = {0, 0, 0, 0};
-  for (int32_t source = 0; source < problem->num_sources(); ++source) {
-    problem->EnterSource(source);
-    for (int32_t tile = 0; tile < problem->NumTiles(); ++tile) {
-      const int32_t num_keys = problem->NumKeys(tile);
-      if (num_keys == 0) continue;
-      const int64_t item_cost = model.ItemCost(problem->NumRows(tile));
-      const int64_t key_cost = model.KeyCost(problem->NumRows(tile));
-      int32_t head = 0;
-      int32_t key = 0;
-      while (head < problem->kv_head_num()) {
-        const int64_t rest_cost = item_cost + (num_keys - key) * key_cost;
-        if (rest_cost <= left) {
-          // Units of one tile cost the same: take all whole ones that fit at once.
-          const int64_t whole = key > 0 ? 1 : left / rest_cost;
-          const int64_t taken = std::min<int64_t>(whole, problem->kv_head_num() - head);
-          left -= taken * rest_cost;
-          head += static_cast<int32_t>(taken);
-          key = 0;
-          continue;
-        }
-        const int64_t keys_that_fit = std::max<int64_t>(0, left - item_cost) / key_cost;
-        key += static_cast<int32_t>(keys_that_fit / key_granule * key_granule);
-        if (cores == max_cores) return max_cores + 1;
-        starts[cores++] = {source, tile, head, key};
-        left = budget;
+class AxisDealer {
+ public:
+  AxisDealer(Problem *problem, const CostModel &model, int32_t axis, int32_t key_granule)
+      : problem_(problem), model_(model), axis_(axis), key_granule_(key_granule) {}
+
+  // False if budgets.size() cores are not enough. Writes the starts of all cores, the end behind
+  // them, and what each core's share costs.
+  bool Deal(const std::vector<int64_t> &budgets, WorkPosition *starts,
+            std::vector<int64_t> *costs) {
+    budgets_ = &budgets;
+    starts_ = starts;
+    costs_ = costs;
+    costs->assign(budgets.size(), 0);
+    core_ = 0;
+    const int32_t end = problem_->AxisBegin(axis_ + 1);
+    starts[0] = {problem_->AxisBegin(axis_), 0, 0, 0};
+    for (int32_t source = starts[0].source; source < end; ++source) {
+      problem_->EnterSource(source);
+      for (int32_t tile = 0; tile < problem_->NumTiles(); ++tile) {
+        if (problem_->NumKeys(tile) > 0 && !DealTile(source, tile)) return false;
       }
     }
+    for (size_t core = core_ + 1; core <= budgets.size(); ++core) starts[core] = {end, 0, 0, 0};
+    return true;
   }
-  return cores;
+
+ private:
+  bool DealTile(int32_t source, int32_t tile) {
+    const int32_t num_keys = problem_->NumKeys(tile);
+    const int64_t item_cost = model_.ItemCost(problem_->NumRows(tile));
+    const int64_t key_cost = model_.KeyCost(problem_->NumRows(tile));
+    int32_t head = 0;
+    int32_t key = 0;
+    while (head < problem_->kv_head_num()) {
+      int64_t &cost = (*costs_)[core_];
+      const int64_t left = (*budgets_)[core_] - cost;
+      const int64_t rest_cost = item_cost + (num_keys - key) * key_cost;
+      if (rest_cost <= left) {
+        // Units of one tile cost the same: take all whole ones that fit at once.
+        const int64_t whole = key > 0 ? 1 : left / rest_cost;
+        const int64_t taken = std::min<int64_t>(whole, problem_->kv_head_num() - head);
+        cost += taken * rest_cost;
+        head += static_cast<int32_t>(taken);
+        key = 0;
+        continue;
+      }
+      const int64_t granules = std::max<int64_t>(0, left - item_cost) / key_cost / key_granule_;
+      if (granules > 0) cost += item_cost + granules * key_granule_ * key_cost;
+      key += static_cast<int32_t>(granules * key_granule_);
+      if (++core_ == budgets_->size()) return false;
+      starts_[core_] = {source, tile, head, key};
+    }
+    return true;
+  }
+
+  Problem *problem_;
+  const CostModel &model_;
+  int32_t axis_;
+  int32_t key_granule_;
+  const std::vector<int64_t> *budgets_ = nullptr;
+  WorkPosition *starts_ = nullptr;
+  std::vector<int64_t> *costs_ = nullptr;
+  size_t core_ = 0;
+};
+
+// Deals the axis such that the dearest core, with what it has already (taken), costs as little as
+// possible. Adds the costs of the axis to `taken`.
+template <typename Problem>
+void DealEvenly(AxisDealer<Problem> *dealer, const WorkSummary &work, WorkPosition *starts,
+                std::vector<int64_t> *taken) {
+  const auto num_cores = static_cast<int64_t>(taken->size());
+  std::vector<int64_t> costs;
+  std::vector<int64_t> budgets(taken->size());
+  const auto deal = [&](int64_t budget) {
+    for (size_t core = 0; core < budgets.size(); ++core) {
+      budgets[core] = std::max<int64_t>(0, budget - (*taken)[core]);
+    }
+    return dealer->Deal(budgets, starts, &costs);
+  };
+  int64_t total = work.total_cost;
+  for (const int64_t cost : *taken) total += cost;
+  int64_t enough = total + work.min_budget;  // the last core could take the whole axis
+  int64_t too_small = std::max(total / num_cores, work.min_budget) - 1;
+  while (enough - too_small > 1 + too_small / kBudgetPrecision) {
+    const int64_t budget = too_small + (enough - too_small) / 2;
+    (deal(budget) ? enough : too_small) = budget;
+  }
+  deal(enough);
+  for (size_t core = 0; core < costs.size(); ++core) (*taken)[core] += costs[core];
 }
 
-// Fills tiling->num_cores and tiling->starts such that the dearest core costs as little as
-// possible, with as few cores as reach that. Boundaries inside a unit are multiples of key_granule.
-// At least one core is used, also when there is no work at all.
+// Fills tiling->num_cores and tiling->starts: each axis dealt evenly, the later one so that it
+// evens out what the earlier one left uneven, over as few cores as reach that. Boundaries inside a
+// unit are multiples of key_granule. At least one core is used, also when there is no work at all.
 template <typename Problem>
 void PartitionWork(Problem *problem, int32_t num_cores, int32_t key_granule,
                    AttentionTiling *tiling) {
   const CostModel model(tiling->head_size);
-  const WorkSummary work = SummarizeWork(problem, model, key_granule);
   const int64_t min_core_cost = model.KeyCost(1) * kMinCoreGranules * key_granule;
-  const int64_t useful_cores = std::max<int64_t>(1, work.total_cost / min_core_cost);
-  const auto max_cores =
-      static_cast<int32_t>(std::min({int64_t{num_cores}, useful_cores, int64_t{kMaxCores}}));
-
-  const auto fill = [&](int64_t budget) {
-    return FillCores(problem, model, key_granule, budget, max_cores, tiling->starts);
+  const auto useful_cores = [&](int64_t cost) {
+    return std::clamp<int64_t>(cost / min_core_cost, 1, std::min(num_cores, kMaxCores));
   };
-  int64_t enough = std::max(work.total_cost, work.min_budget);  // one core takes all
-  int64_t too_small = std::max(work.total_cost / max_cores, work.min_budget) - 1;
-  while (enough - too_small > 1 + too_small / kBudgetPrecision) {
-    const int64_t budget = too_small + (enough - too_small) / 2;
-    (fill(budget) <= max_cores ? enough : too_small) = budget;
+  WorkSummary work[kNumAxes];
+  int64_t total_cost = 0;
+  for (int32_t axis = 0; axis < kNumAxes; ++axis) {
+    work[axis] = SummarizeWork(problem, model, axis, key_granule);
+    total_cost += work[axis].total_cost;
   }
-  tiling->num_cores = fill(enough);
-  for (int32_t core = tiling->num_cores; core <= kMaxCores; ++core) {
-    tiling->starts[core] = {problem->num_sources(), 0, 0, 0};
+  const int64_t max_cores = useful_cores(total_cost);
+  std::vector<int64_t> taken;
+  for (int32_t axis = 0; axis < kNumAxes; ++axis) {
+    // The last axis may use all cores, to even out the others.
+    const bool is_last = axis + 1 == kNumAxes;
+    taken.resize(static_cast<size_t>(
+        is_last ? max_cores : std::min(max_cores, useful_cores(work[axis].total_cost))));
+    AxisDealer<Problem> dealer(problem, model, axis, key_granule);
+    DealEvenly(&dealer, work[axis], tiling->starts[axis], &taken);
+    for (size_t core = taken.size(); core <= kMaxCores; ++core) {
+      tiling->starts[axis][core] = {problem->AxisBegin(axis + 1), 0, 0, 0};
+    }
   }
+  while (taken.size() > 1 && taken.back() == 0) taken.pop_back();
+  tiling->num_cores = static_cast<int32_t>(taken.size());
 }
 
 // Lays the buffers out one behind the other, each 512-byte aligned, which GM moves fastest.

@@ -57,7 +57,10 @@ class PrefixProblem {
     kv_seq_len_ = kv_seq_len;
   }
 
-  MS_RELAY_SHARED int32_t num_sources() const { return tiling_->attention.batch_size; }
+  // Axis 0: the requests. Axis 1: nothing.
+  MS_RELAY_SHARED int32_t AxisBegin(int32_t axis) const {
+    return axis == 0 ? 0 : tiling_->attention.batch_size;
+  }
   MS_RELAY_SHARED int32_t kv_head_num() const { return tiling_->attention.kv_head_num; }
 
   MS_RELAY_SHARED void EnterSource(int32_t source) {
@@ -78,9 +81,9 @@ class PrefixProblem {
   MS_RELAY_SHARED int32_t NumRows(int32_t tile) const { return TileTokens(tile) * TileHeads(tile); }
 
   // item.source must be the source entered last.
-  MS_RELAY_SHARED void FillTile(const WorkItem &item, int32_t core, PrefixTile *tile) const {
+  MS_RELAY_SHARED void FillTile(const WorkItem &item, int32_t slot, PrefixTile *tile) const {
     tile->item = item;
-    tile->core = core;
+    tile->core = slot / kNumAxes;
     tile->num_tokens = TileTokens(item.tile);
     tile->first_position = prefix_keys_ + FirstToken(item.tile);
     tile->first_head = item.kv_head * tiling_->attention.heads_per_kv_head +

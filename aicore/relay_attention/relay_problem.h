@@ -25,7 +25,7 @@ struct RelayAttentionTiling {
 // The requests whose rows a tile holds.
 struct RelayTile {
   WorkItem item;
-  int32_t core;        // the core that has the item: names the slot of a split unit
+  int32_t slot;        // core * kNumAxes + axis: where a piece of a cut unit goes
   int32_t first_head;  // head, within the kv head, of the tile's first row
   int32_t num_members;
   int32_t members[kTileRows];  // request of each member, at least one row each
@@ -43,8 +43,11 @@ class RelayProblem {
     kv_share_len_ = kv_share_len;
   }
 
-  MS_RELAY_SHARED int32_t num_sources() const {
-    return tiling_->num_groups + tiling_->attention.batch_size;
+  // Axis 0: the groups. Axis 1: the requests.
+  MS_RELAY_SHARED int32_t AxisBegin(int32_t axis) const {
+    return axis == 0   ? 0
+           : axis == 1 ? tiling_->num_groups
+                       : tiling_->num_groups + tiling_->attention.batch_size;
   }
   MS_RELAY_SHARED int32_t kv_head_num() const { return tiling_->attention.kv_head_num; }
   MS_RELAY_SHARED bool IsShared(int32_t source) const { return source < tiling_->num_groups; }
@@ -86,11 +89,11 @@ class RelayProblem {
     return count;
   }
 
-  MS_RELAY_SHARED void FillTile(const WorkItem &item, int32_t core, RelayTile *tile) const {
+  MS_RELAY_SHARED void FillTile(const WorkItem &item, int32_t slot, RelayTile *tile) const {
     const int32_t heads = tiling_->attention.heads_per_kv_head;
     const int32_t first_row = item.tile * kTileRows;
     tile->item = item;
-    tile->core = core;
+    tile->slot = slot;
     tile->first_head = first_row % heads;
     tile->num_members = CeilDiv(tile->first_head + item.num_rows, heads);
     if (!IsShared(item.source)) {
@@ -118,7 +121,7 @@ class RelayProblem {
         int64_t{request} * tiling_->attention.head_num + tile.item.kv_head * heads + head;
     run.packed_step = 1;
     run.is_final = IsWholeUnit(tile.item) && HasOnePart(request);
-    run.partial_row = tile.item.key_begin > 0 ? SplitRow(tile.core, row)
+    run.partial_row = tile.item.key_begin > 0 ? SplitRow(tile.slot, row)
                                               : MainRow(tile.item.source, run.packed_row);
     return run;
   }
@@ -129,18 +132,19 @@ class RelayProblem {
   }
 
   // Rows of the partial results: that of the shared part for each packed row, that of the private
-  // part for each packed row, and one tile per core for an item that starts behind key 0.
+  // part for each packed row, and one tile per core and axis for an item that starts behind
+  // key 0.
   MS_RELAY_SHARED int64_t MainRow(int32_t source, int64_t packed_row) const {
     return (IsShared(source) ? 0 : PackedRows()) + packed_row;
   }
-  MS_RELAY_SHARED int64_t SplitRow(int32_t core, int32_t row) const {
-    return 2 * PackedRows() + int64_t{core} * kTileRows + row;
+  MS_RELAY_SHARED int64_t SplitRow(int32_t slot, int32_t row) const {
+    return 2 * PackedRows() + int64_t{slot} * kTileRows + row;
   }
   MS_RELAY_SHARED int64_t PackedRows() const {
     return int64_t{tiling_->attention.batch_size} * tiling_->attention.head_num;
   }
   MS_RELAY_SHARED int64_t NumPartialRows() const {
-    return SplitRow(tiling_->attention.num_cores, 0);
+    return SplitRow(tiling_->attention.num_cores * kNumAxes, 0);
   }
 
  private:

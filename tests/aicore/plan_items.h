@@ -16,6 +16,7 @@ namespace mindspore_relay::aicore {
 
 struct PlacedItem {
   int32_t core;
+  int32_t axis;
   WorkItem item;
 };
 
@@ -23,10 +24,12 @@ template <typename Problem>
 std::vector<PlacedItem> ItemsOf(Problem *problem, const AttentionTiling &tiling) {
   std::vector<PlacedItem> items;
   for (int32_t core = 0; core < tiling.num_cores; ++core) {
-    WorkCursor<Problem> cursor;
-    cursor.Start(problem, tiling.starts[core], tiling.starts[core + 1]);
-    WorkItem item;
-    while (cursor.Next(&item)) items.push_back({core, item});
+    for (int32_t axis = 0; axis < kNumAxes; ++axis) {
+      WorkCursor<Problem> cursor;
+      cursor.Start(problem, tiling.starts[axis][core], tiling.starts[axis][core + 1]);
+      WorkItem item;
+      while (cursor.Next(&item)) items.push_back({core, axis, item});
+    }
   }
   return items;
 }

@@ -65,9 +65,9 @@ class PrefixMerge {
   __aicore__ inline void Run() {
     merge_.FreeAllBuffers();
     for (int32_t core = 1; core < tiling_->attention.num_cores; ++core) {
-      const WorkPosition &start = tiling_->attention.starts[core];
-      const bool continues = tiling_->attention.starts[core - 1].key > 0 &&
-                             IsSameUnit(start, tiling_->attention.starts[core - 1]);
+      const WorkPosition &start = tiling_->attention.starts[0][core];
+      const bool continues = tiling_->attention.starts[0][core - 1].key > 0 &&
+                             IsSameUnit(start, tiling_->attention.starts[0][core - 1]);
       if (start.key > 0 && !continues) MergeUnit(core);
     }
     merge_.WaitAllBuffers();
@@ -76,7 +76,7 @@ class PrefixMerge {
  private:
   // first_split: the first core that starts inside the unit.
   __aicore__ inline void MergeUnit(int32_t first_split) {
-    const WorkPosition &start = tiling_->attention.starts[first_split];
+    const WorkPosition &start = tiling_->attention.starts[0][first_split];
     work_->EnterSource(start.source);
     WorkItem item;
     item.source = start.source;
@@ -87,7 +87,7 @@ class PrefixMerge {
     item.unit_keys = work_->NumKeys(start.tile);
     item.key_end = item.unit_keys;
     PrefixTile tile;
-    work_->FillTile(item, first_split, &tile);
+    work_->FillTile(item, first_split * kNumAxes, &tile);
     for (int32_t row = 0; row < item.num_rows; row += kStripRows, ++strip_) {
       if (strip_ % (2 * tiling_->attention.num_cores) == AscendC::GetBlockIdx()) {
         MergeStrip(tile, first_split, row);
@@ -99,9 +99,9 @@ class PrefixMerge {
     const int32_t num_rows = Min(kStripRows, tile.item.num_rows - row);
     merge_.Begin(num_rows);
     merge_.AddPart(work_->SplitRow(first_split - 1, false, row));
-    const WorkPosition &unit = tiling_->attention.starts[first_split];
+    const WorkPosition &unit = tiling_->attention.starts[0][first_split];
     for (int32_t core = first_split; core < tiling_->attention.num_cores; ++core) {
-      const WorkPosition &start = tiling_->attention.starts[core];
+      const WorkPosition &start = tiling_->attention.starts[0][core];
       if (!IsSameUnit(start, unit)) break;
       merge_.AddPart(work_->SplitRow(core, true, row));
     }

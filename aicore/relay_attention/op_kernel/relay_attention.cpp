@@ -143,21 +143,29 @@ class RelayMerge {
     return (part.first_row + in_head) / kTileRows;
   }
 
-  // The cores that start inside a unit of one of the two sources.
+  // Where the range with the given slot starts.
+  __aicore__ inline const WorkPosition &StartOf(int32_t slot) const {
+    return tiling_->attention.starts[slot % kNumAxes][slot / kNumAxes];
+  }
+
+  // The ranges that start inside a unit of one of the two sources.
   __aicore__ inline void CollectCuts(const Part &shared, const Part &own) {
     num_cuts_ = 0;
-    for (int32_t core = 1; core < tiling_->attention.num_cores; ++core) {
-      const WorkPosition &start = tiling_->attention.starts[core];
-      const bool is_here = (shared.has_keys && start.source == shared.source) ||
-                           (own.has_keys && start.source == own.source);
-      if (is_here && start.key > 0) cut_cores_[num_cuts_++] = core;
+    for (int32_t slot = kNumAxes; slot < tiling_->attention.num_cores * kNumAxes; ++slot) {
+      const Part &part = slot % kNumAxes == 0 ? shared : own;
+      const WorkPosition &start = StartOf(slot);
+      // An idle core starts where the next one does.
+      const bool is_idle = !IsBefore(start, StartOf(slot + kNumAxes));
+      if (part.has_keys && !is_idle && start.source == part.source && start.key > 0) {
+        cut_slots_[num_cuts_++] = slot;
+      }
     }
   }
 
-  // Some core starts inside such a unit; tile and kv_head may be kAny.
+  // One of them starts inside such a unit; tile and kv_head may be kAny.
   __aicore__ inline bool IsCut(int32_t source, int32_t tile, int32_t kv_head) const {
     for (int32_t cut = 0; cut < num_cuts_; ++cut) {
-      const WorkPosition &start = tiling_->attention.starts[cut_cores_[cut]];
+      const WorkPosition &start = StartOf(cut_slots_[cut]);
       if (start.source == source && (tile == kAny || start.tile == tile) &&
           (kv_head == kAny || start.kv_head == kv_head)) {
         return true;
@@ -175,9 +183,8 @@ class RelayMerge {
     merge_.AddPart(work_->MainRow(part.source, packed_row));
     const WorkPosition unit = {part.source, TileOf(part, in_head), kv_head, 0};
     for (int32_t cut = 0; cut < num_cuts_; ++cut) {
-      const int32_t core = cut_cores_[cut];
-      if (!IsSameUnit(tiling_->attention.starts[core], unit)) continue;
-      merge_.AddPart(work_->SplitRow(core, (part.first_row + in_head) % kTileRows));
+      if (!IsSameUnit(StartOf(cut_slots_[cut]), unit)) continue;
+      merge_.AddPart(work_->SplitRow(cut_slots_[cut], (part.first_row + in_head) % kTileRows));
     }
   }
 
@@ -186,7 +193,7 @@ class RelayMerge {
   const RelayWork *work_ = nullptr;
   RowMerge<T> merge_;
   int32_t num_cuts_ = 0;
-  int32_t cut_cores_[kMaxCores];
+  int32_t cut_slots_[kMaxCores * kNumAxes];
 };
 
 }  // namespace mindspore_relay::aicore
