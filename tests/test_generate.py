@@ -195,6 +195,17 @@ def test_missing_modules_are_named(generate, monkeypatch, capsys):
     )
 
 
+def test_missing_library_is_named(files, run_python):
+    arguments = ("--model", files / "tiny.gguf", "--prompts", files / "prompts.jsonl")
+    result = run_python(
+        *("-P", "-m", "mindspore_relay.generate", *arguments),
+        env={"MINDSPORE_RELAY_LIBRARY": "/nowhere/libmindspore_relay.so"},
+    )
+    assert result.returncode == EXIT_BAD_INPUT
+    assert result.stderr.startswith("error: mindspore_relay: MINDSPORE_RELAY_LIBRARY=/nowhere")
+    assert result.stderr.count("\n") == 1
+
+
 def test_default_model_is_verified(tmp_path, monkeypatch):
     path = tmp_path / "model.gguf"
     path.write_bytes(b"four")

@@ -19,7 +19,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         check_environment(options)
         job, weights = load_job(options)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
 

@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from mindspore_relay import _library
 from mindspore_relay.generate.model_file import find_model_file
 from mindspore_relay.generate.options import COMPARE
 from mindspore_relay.generate.prompts import (
@@ -70,7 +71,13 @@ class Run:
 
 
 def check_environment(options: argparse.Namespace) -> None:
-    """Raises ValueError if a module or an output folder is missing: better now than later."""
+    """What would end the program later ends it here.
+
+    Raises:
+        ValueError: a module or an output folder is missing.
+        ImportError: the package's library cannot be loaded.
+    """
+    _library.library()
     missing = [
         name
         for name, is_needed in _DEMO_MODULES.items()
