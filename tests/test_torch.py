@@ -344,7 +344,12 @@ def test_llama_example(run_python):
         "--num-requests=2",
         "--max-new-tokens=8",
         "--system-prompt=You work for Larkspur Bicycles in Oslo. Answer in one short sentence.",
-        env={"TRANSFORMERS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"},
+        # One OpenMP thread: several spin against whatever else runs, for minutes on a busy machine.
+        env={
+            "TRANSFORMERS_OFFLINE": "1",
+            "TRANSFORMERS_VERBOSITY": "error",
+            "OMP_NUM_THREADS": "1",
+        },
         timeout=600,
     )
     assert result.returncode == 0, result.stdout + result.stderr
