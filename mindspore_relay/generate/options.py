@@ -30,14 +30,7 @@ def _block_size(text: str) -> int:
     return value
 
 
-def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
-    """Options as a namespace; its `sampling` is a SamplingOptions. Wrong ones end the process."""
-    parser = argparse.ArgumentParser(
-        prog="python -m mindspore_relay.generate",
-        description="Answer many prompts with a Llama-architecture model. Prompts with the same "
-        "system prompt "
-        "share its keys and values in the cache and read them once per step.",
-    )
+def _add_source_options(parser: argparse.ArgumentParser) -> None:
     source = parser.add_argument_group("what to answer")
     source.add_argument(
         "--model",
@@ -50,8 +43,8 @@ def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
         "--prompts",
         type=Path,
         metavar="FILE",
-        help='one prompt per line, or JSON lines with "prompt" and, if it differs, "system_prompt" '
-        "(null for none); default: 32 questions to a bicycle shop",
+        help='one prompt per line, or JSON lines with "prompt" and, if it differs, '
+        '"system_prompt" (null for none); default: 32 prompts to a bicycle shop',
     )
     system = source.add_mutually_exclusive_group()
     system.add_argument(
@@ -71,39 +64,55 @@ def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
         action="store_true",
         help="no chat template: the model continues the text; no system prompt unless one is given",
     )
+
+
+def _add_generation_options(parser: argparse.ArgumentParser) -> None:
     how = parser.add_argument_group("how to answer")
-    how.add_argument("--max-new-tokens", type=_positive_int, default=64, metavar="N")
-    how.add_argument(
-        "--batch", type=_positive_int, default=32, metavar="N", help="requests at a time"
-    )
-    how.add_argument(
-        "--temperature", type=float, default=0.0, help="0: always the likeliest token (default)"
-    )
-    how.add_argument(
-        "--top-p", type=float, default=1.0, help="sample from the likeliest tokens that sum to this"
-    )
-    how.add_argument(
-        "--seed", type=int, default=0, help="of the random numbers; each request has its own"
-    )
-    how.add_argument("--dtype", choices=DTYPES, default="float16", help="type of the KV cache")
-    how.add_argument(
-        "--block-size", type=_block_size, default=DEFAULT_BLOCK_SIZE, help="tokens per cache block"
-    )
-    how.add_argument(
-        "--cache-blocks",
-        type=_positive_int,
-        metavar="N",
-        help="size of the cache; requests wait when it is full (default: enough for the whole "
-        "batch)",
-    )
     how.add_argument(
         "--attention",
         choices=("relay", "plain", COMPARE),
         default="relay",
         help="relay: a shared system prompt is read once per step; plain: every request reads it "
-        "for itself; "
-        "compare: both, one after the other, with a table",
+        "for itself; compare: both, one after the other, with a table (default: relay)",
     )
+    how.add_argument(
+        "--dtype", choices=DTYPES, default="float16", help="type of the KV cache (default: float16)"
+    )
+    how.add_argument(
+        "--batch", type=_positive_int, default=32, metavar="N", help="requests at a time (32)"
+    )
+    how.add_argument(
+        "--max-new-tokens", type=_positive_int, default=64, metavar="N", help="per request (64)"
+    )
+    how.add_argument(
+        "--temperature", type=float, default=0.0, metavar="T", help="0: the likeliest token (0)"
+    )
+    how.add_argument(
+        "--top-p",
+        type=float,
+        default=1.0,
+        metavar="P",
+        help="sample from the likeliest tokens that together have this probability (1)",
+    )
+    how.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of each request's random numbers (0)"
+    )
+    how.add_argument(
+        "--block-size",
+        type=_block_size,
+        default=DEFAULT_BLOCK_SIZE,
+        metavar="N",
+        help=f"tokens per cache block ({DEFAULT_BLOCK_SIZE})",
+    )
+    how.add_argument(
+        "--cache-blocks",
+        type=_positive_int,
+        metavar="N",
+        help="size of the cache; requests wait when it is full (default: enough for the batch)",
+    )
+
+
+def _add_output_options(parser: argparse.ArgumentParser) -> None:
     output = parser.add_argument_group("output")
     output.add_argument(
         "--output", type=Path, metavar="FILE.jsonl", help="one line of JSON per request"
@@ -111,6 +120,18 @@ def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
     output.add_argument(
         "--plot", type=Path, metavar="FILE.png", help="picture of speed and bytes read"
     )
+
+
+def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Options as a namespace; its `sampling` is a SamplingOptions. Wrong ones end the process."""
+    parser = argparse.ArgumentParser(
+        prog="python -m mindspore_relay.generate",
+        description="Answer many prompts with a Llama-architecture model. Prompts with the same "
+        "system prompt share its keys and values in the cache and read them once per step.",
+    )
+    _add_source_options(parser)
+    _add_generation_options(parser)
+    _add_output_options(parser)
     options = parser.parse_args(arguments)
     try:
         options.sampling = SamplingOptions(options.temperature, options.top_p, options.seed)
