@@ -87,6 +87,11 @@ def as_int32(op, argument, values):
 
 @ops.constexpr
 def _int32_tensor(op, argument, values):
+    return Tensor(int32_array(op, argument, values))
+
+
+def int32_array(op, argument, values):
+    """A list or NumPy array of ints as an int32 array with one axis."""
     array = np.asarray(values)
     if array.size == 0:
         array = array.astype(np.int32)  # NumPy makes an empty list float64
@@ -97,7 +102,7 @@ def _int32_tensor(op, argument, values):
     limits = np.iinfo(np.int32)
     for value in array[(array < limits.min) | (array > limits.max)]:
         raise ValueError(f"{op}: {argument} must fit in 32 bits, got {value}")
-    return Tensor(array.astype(np.int32))
+    return array.astype(np.int32)
 
 
 @ops.constexpr

@@ -1,6 +1,6 @@
 # Copyright 2026 The mindspore_relay Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The operators as MindSpore primitives, each made when a thread first uses it.
+"""The operators as MindSpore primitives of the CPU, each made when a thread first uses it.
 
 Not earlier: ops.Custom fixes the device target when it is constructed, and a program may import
 mindspore_relay first and set its device later. And one for each thread: MindSpore mixes up the
@@ -35,10 +35,12 @@ _thread_numbers = itertools.count()
 
 
 class _ThreadState(threading.local):
-    """Primitives of a thread by operator name, and a number that no other thread has."""
+    """Primitives of a thread by operator name, a number that no other thread has, and the device
+    target that was set when the thread first called an operator."""
 
     def __init__(self):
         self.primitives = {}
+        self.target = None
         self.number = next(_thread_numbers)
 
 
@@ -55,13 +57,26 @@ def primitive_of(name):
     return primitive
 
 
+@ops.constexpr
+def is_on_ascend():
+    """Whether operators run on Ascend. In a graph, a constant."""
+    # Asked once: a primitive does not change its target either, and asking takes 20 us.
+    if _thread_state.target is None:
+        _thread_state.target = device_target()
+    return _thread_state.target == "Ascend"
+
+
+def device_target():
+    return context.get_context("device_target")
+
+
 def _make_primitive(name):
-    """The operator's primitive for the device target that is set now."""
-    target = context.get_context("device_target")
+    """The operator's primitive for the device target that is set now, which is not Ascend."""
+    target = device_target()
     if target == "CPU":
         return _make_cpu_primitive(_OPERATORS[name])
     raise RuntimeError(
-        f"{name}: device_target must be CPU, got {target}; "
+        f"{name}: device_target must be CPU or Ascend, got {target}; "
         'call mindspore.set_device("CPU") before the first operator'
     )
 

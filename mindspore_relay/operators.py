@@ -13,13 +13,17 @@ its own. The next call works.
 Errors in graph mode. MindSpore does not run a compiled graph again after an operator in it has
 failed. Make a new Cell, or call `net.compile_cache.clear()`.
 
+Ascend. With device_target Ascend the same functions run the device operators of aicore/; the target
+is looked at when a function is called or compiled. What differs there, limits included, is in
+docs/ascend.md; it has never run on hardware.
+
 Views. MindSpore hands an operator a contiguous copy of a tensor that is a view of another: right
 for what is read, but slow for a cache, and refused for what is written.
 """
 
 import ctypes
 
-from mindspore_relay import _library
+from mindspore_relay import _ascend_ops, _composed_ops, _library
 from mindspore_relay._arguments import (
     PATH_NAMES,
     are_all_tensors,
@@ -34,7 +38,7 @@ from mindspore_relay._arguments import (
     shape_carrier,
     stacked_bits,
 )
-from mindspore_relay._custom_ops import primitive_of
+from mindspore_relay._custom_ops import is_on_ascend, primitive_of
 from mindspore_relay.masks import MaskType
 
 
@@ -131,6 +135,29 @@ def relay_attention(
         ("attention_mask", "block_tables", "share_block_tables"),
         (attention_mask, block_tables, share_block_tables),
     )
+    if is_on_ascend():
+        output, lse = _ascend_ops.relay_attention(
+            op,
+            query,
+            keys,
+            values,
+            key_shares,
+            value_shares,
+            seq_len,
+            kv_seq_len,
+            kv_share_map,
+            kv_share_len,
+            block_tables,
+            share_block_tables,
+            head_num,
+            kv_head_num,
+            qk_scale,
+            mask_number(op, mask_type),
+            PATH_NAMES[path_number(op, path)],
+        )
+        if return_lse:
+            return output, lse
+        return output
     # The shapes of these two are looked at when the output's is inferred.
     first_key = first_of(keys, key_shares, query)
     first_value = first_of(values, value_shares, query)
@@ -236,6 +263,25 @@ def prefix_encoder(
     op = "prefix_encoder"
     check_tensors(op, ("query", "key", "value"), (query, key, value))
     check_optional_tensors(op, ("block_tables", "mask", "slopes"), (block_tables, mask, slopes))
+    if is_on_ascend():
+        output, lse = _ascend_ops.prefix_encoder(
+            op,
+            query,
+            key,
+            value,
+            block_tables,
+            mask,
+            seq_len,
+            kv_seq_len,
+            slopes,
+            mask_number(op, mask_type),
+            head_num,
+            kv_head_num,
+            qk_scale,
+        )
+        if return_lse:
+            return output, lse
+        return output
     output, lse = primitive_of(op)(
         shape_carrier(op, head_num, are_all_tensors(query, key, value)),
         query,
@@ -295,6 +341,10 @@ def reshape_and_cache(key, value, key_cache, value_cache, slot_mapping):
         ("key", "value", "key_cache", "value_cache", "slot_mapping"),
         (key, value, key_cache, value_cache, slot_mapping),
     )
+    if is_on_ascend():
+        return _composed_ops.reshape_and_cache(
+            "reshape_and_cache", key, value, key_cache, value_cache, slot_mapping
+        )
     # By the addresses the library sees whether it was handed a copy; a graph has none.
     key_cache_address = 0
     value_cache_address = 0
@@ -343,6 +393,10 @@ def merge_attention_states(out_a, lse_a, out_b, lse_b):
         ("out_a", "lse_a", "out_b", "lse_b"),
         (out_a, lse_a, out_b, lse_b),
     )
+    if is_on_ascend():
+        return _composed_ops.merge_attention_states(
+            "merge_attention_states", out_a, lse_a, out_b, lse_b
+        )
     out, lse = primitive_of("merge_attention_states")(out_a, lse_a, out_b, lse_b)
     return out, lse
 

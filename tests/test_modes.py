@@ -316,12 +316,13 @@ def test_other_device_targets_are_named(monkeypatch):
     """Asked for at the first call, so MindSpore need not have the device."""
     from mindspore_relay import _custom_ops
 
-    monkeypatch.setattr(_custom_ops.context, "get_context", lambda name: "Ascend")
+    monkeypatch.setattr(_custom_ops.context, "get_context", lambda name: "GPU")
     monkeypatch.delitem(_custom_ops._thread_state.primitives, "relay_attention", raising=False)
+    monkeypatch.setattr(_custom_ops._thread_state, "target", None)
     args, kwargs = tensors_of(build(RelayCase("device", (5,)), "float16"))
     with (
         mode("pynative"),
-        pytest.raises(RuntimeError, match="relay_attention: device_target must be CPU, got Ascend"),
+        pytest.raises(RuntimeError, match="device_target must be CPU or Ascend, got GPU"),
     ):
         relay_attention(*args, **kwargs)
 
