@@ -43,7 +43,11 @@ def test_accuracy_in_pynative_mode(case, dtype):
     assert_attention_close(output, expect_case(case, dtype), case.name, lse)
 
 
-@each_case_in_a_dtype
+# Every second case, in one dtype each: a graph takes MindSpore 0.1 to 1 s to compile.
+@pytest.mark.parametrize(
+    ("case", "dtype"),
+    [pytest.param(c, DTYPES[i % 3], id=c.name) for i, c in enumerate(PREFIX_CASES[::2])],
+)
 def test_graph_mode_gives_the_bits_of_pynative_mode(case, dtype):
     problem = build(case, dtype)
     assert_same_bits(run_graph(problem), run_pynative(problem), case.name)

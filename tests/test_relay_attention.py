@@ -36,10 +36,10 @@ def test_accuracy_in_pynative_mode(case, dtype):
     assert_attention_close(output, expect_case(case, dtype), case.name, lse)
 
 
-# One dtype per case, in turn: a graph takes MindSpore 0.1 to 1 s to compile.
+# Every second case, in one dtype each: a graph takes MindSpore 0.1 to 1 s to compile.
 @pytest.mark.parametrize(
     ("case", "dtype"),
-    [pytest.param(c, DTYPES[i % 3], id=c.name) for i, c in enumerate(RELAY_CASES)],
+    [pytest.param(c, DTYPES[i % 3], id=c.name) for i, c in enumerate(RELAY_CASES[::2])],
 )
 def test_graph_mode_gives_the_bits_of_pynative_mode(case, dtype):
     problem = build(case, dtype)
