@@ -220,50 +220,31 @@ def test_default_model_is_verified(tmp_path, monkeypatch):
         model_file.find_model_file()
 
 
-def completion(token_ids, margins, reason="length", index=0):
-    return Completion(index, token_ids, reason, margins)
+def completion(token_ids, reason="length", index=0):
+    return Completion(index, token_ids, reason)
 
 
 def test_differences_between_runs():
-    same = completion([5, 6], [1.0, 1.0])
-    assert report.find_differences([same], [completion([5, 6], [0.9, 1.1])]) == []
-    other = completion([5, 7], [1.0, 0.25])
-    (difference,) = report.find_differences([same], [other])
-    assert (difference.position, difference.gap) == (1, 1.25)
-    # One text ends where the other goes on: the end is a choice with a margin of its own.
-    ended = completion([5], [1.0, 0.5], "stop")
-    (difference,) = report.find_differences([same], [ended])
-    assert (difference.position, difference.gap) == (1, 1.5)
-    (difference,) = report.find_differences([ended], [same])
-    assert (difference.position, difference.gap) == (1, 1.5)
+    same = completion([5, 6])
+    assert report.find_differences([same], [completion([5, 6])]) == []
+    (difference,) = report.find_differences([same], [completion([5, 7])])
+    assert difference.position == 1
+    # One text ends where the other goes on.
+    ended = completion([5], "stop")
+    for pair in (([same], [ended]), ([ended], [same])):
+        (difference,) = report.find_differences(*pair)
+        assert difference.position == 1
 
 
-@pytest.mark.parametrize(
-    ("dtype", "gap", "is_good"),
-    [
-        ("float32", 1e-4, True),
-        ("float32", 1e-3, False),
-        ("float16", 0.04, True),
-        ("float16", 0.1, False),
-        ("bfloat16", 0.1, True),
-        ("bfloat16", 0.3, False),
-    ],
-)
-def test_agreement_allows_near_ties(capsys, dtype, gap, is_good):
-    runs = [
-        _run("relay", completion([5, 6], [1.0, gap / 2])),
-        _run("plain", completion([5, 7], [1.0, gap / 2])),
-    ]
-    assert report.print_agreement(runs, dtype) == is_good
+@pytest.mark.parametrize(("second", "is_good"), [([5, 6], True), ([5, 7], False)])
+def test_agreement_is_exact(capsys, second, is_good):
+    runs = [_run("relay", completion([5, 6])), _run("plain", completion(second))]
+    assert report.print_agreement(runs) == is_good
     printed = capsys.readouterr().out
-    assert "0 of 1 the same" in printed
-    assert ("MORE THAN ROUNDING" in printed) != is_good
-
-
-def test_sampled_texts_are_counted_only(capsys):
-    runs = [_run(name, completion([5 + i], [9.0])) for i, name in enumerate(("relay", "plain"))]
-    assert report.print_agreement(runs, "float32", is_greedy=False)
-    assert "sampled texts of relay and plain: 0 of 1 the same" in capsys.readouterr().out
+    assert f"greedy texts of relay and plain: {int(is_good)} of 1 the same" in printed
+    assert ("request 0 DIFFERS from token 1 on" in printed) != is_good
+    assert report.print_agreement(runs, is_greedy=False) == is_good
+    assert "sampled texts of relay and plain" in capsys.readouterr().out
 
 
 def _run(attention, *completions):

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two graphs over the paged cache, against a float64 forward pass that knows no cache."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from modes import mode
@@ -12,6 +14,7 @@ from mindspore_relay.llama.engine import CacheSize, LlamaEngine
 from mindspore_relay.llama.gguf_file import read_gguf
 from mindspore_relay.llama.weights import read_config, read_weights
 from mindspore_relay.paged_cache import OutOfBlocksError
+from mindspore_relay.shared_groups import SharedGroups
 
 DTYPES = ["float32", "float16", "bfloat16"]
 BATCH = 5
@@ -125,7 +128,8 @@ def test_decode_with_groups(engines, name, dtype, attention):
             seq_ids[2] = -1
         new_tokens = random_tokens(BATCH, 100 + step)
         inputs = engine.prepare_decode(seq_ids, new_tokens)
-        expected_map = [0, 1, -1, 0, 1] if attention == "relay" else [-1] * BATCH
+        # plain: a group for each request that has a prefix
+        expected_map = [0, 1, -1, 0, 1] if attention == "relay" else [0, 1, -1, 2, 3]
         assert inputs.kv_share_map.tolist() == expected_map
         logits = engine.decode(inputs)
         busy = [i for i in range(BATCH) if seq_ids[i] != -1]
@@ -211,6 +215,28 @@ def test_kv_bytes(engines, dtype, item_bytes):
     engine.attention = "plain"
     inputs = engine.prepare_decode(places, [5] * BATCH)
     assert engine.kv_bytes(inputs) == 2 * (16 + 3 + 3 + 2) * bytes_per_key
+    cache.free([prefix_id, *seq_ids])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_relay_and_plain_give_the_same_bits(engines, dtype):
+    """Three requests on a prefix of two whole blocks and a partial one, and one without."""
+    engine = engines(dtype=dtype)
+    cache = engine.cache
+    prefix_id = cache.allocate()
+    engine.prefill([prefix_id], [random_tokens(2 * BLOCK_SIZE + 3)])
+    seq_ids = [cache.share(prefix_id) for _ in range(3)] + [cache.allocate()]
+    engine.prefill(seq_ids, [random_tokens(n) for n in (1, 5, 2, 7)])
+    inputs = engine.prepare_decode([*seq_ids, -1], [5] * BATCH)
+    assert inputs.kv_share_map.tolist() == [0, 0, 0, -1, -1]
+    relay = engine.decode(inputs)
+    fields = ("kv_share_map", "kv_share_len", "share_block_tables", "block_tables")
+    groups = SharedGroups(*(getattr(inputs, field) for field in fields))
+    alone = engine_module._one_group_each(groups).padded(BATCH)
+    assert alone.kv_share_map.tolist() == [0, 1, 2, -1, -1]
+    # The step writes the same token to the same place again.
+    plain = engine.decode(replace(inputs, **alone._asdict()))
+    np.testing.assert_array_equal(relay[:4], plain[:4])
     cache.free([prefix_id, *seq_ids])
 
 

@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     report.print_answers(job, runs[0])
     report.print_table(runs, engine)
     is_same = options.attention != COMPARE or report.print_agreement(
-        runs, options.dtype, is_greedy=options.temperature == 0
+        runs, is_greedy=options.temperature == 0
     )
     if options.output is not None:
         report.save_jsonl(options.output, job, runs[0])

@@ -13,6 +13,7 @@ import numpy as np
 
 from mindspore_relay.llama.weights import LlamaConfig, LlamaWeights
 from mindspore_relay.paged_cache import PagedKVCache
+from mindspore_relay.shared_groups import SharedGroups
 
 ATTENTION_MODES = ("relay", "plain")
 
@@ -72,7 +73,7 @@ class LlamaEngine:
         cache: the PagedKVCache.
         attention: 'relay', where requests with common leading blocks read these once per step, or
             'plain', where each request reads all its keys for itself. May be changed between steps:
-            both are the same compiled graph.
+            both are the same compiled graph, and give the same bits.
     """
 
     def __init__(self, config: LlamaConfig, weights: LlamaWeights, size: CacheSize, dtype: str):
@@ -97,11 +98,6 @@ class LlamaEngine:
         self._attention_probe = AttentionProbe(model, config, *caches)
         self._prefill_graph = Prefill(model, config, *caches)
         self._prefill_graph.set_inputs(*_prefill_input_shapes(size.max_blocks))
-
-    @property
-    def max_groups(self) -> int:
-        """Groups in the decode graph: each has at least two members."""
-        return max(1, self.size.batch // 2)
 
     @property
     def num_compiles(self) -> dict[str, int]:
@@ -173,25 +169,20 @@ class LlamaEngine:
         slots = self.cache.append(seq_ids, 1).slot_mapping
         kv_seq_len = self.cache.kv_seq_len(seq_ids)
         is_busy = kv_seq_len > 0
-        max_blocks, num_groups = self.size.max_blocks, self.max_groups
-        if self.attention == "relay":
-            groups = self.cache.find_shared_groups(seq_ids, max_blocks).padded(num_groups)
-            kv_share_map, kv_share_len, share_block_tables, block_tables = groups
-        else:
-            kv_share_map = np.full(len(seq_ids), -1)
-            kv_share_len = np.zeros(num_groups)
-            share_block_tables = np.full((num_groups, max_blocks), -1)
-            block_tables = self.cache.block_tables(seq_ids, max_blocks)
+        groups = self.cache.find_shared_groups(seq_ids, self.size.max_blocks)
+        if self.attention == "plain":
+            groups = _one_group_each(groups)
+        groups = groups.padded(self.size.batch)
         return DecodeInputs(
             token_ids=np.where(is_busy, token_ids, 0),
             positions=np.maximum(kv_seq_len - 1, 0),
             slot_mapping=slots,
             seq_len=np.ones(len(seq_ids)),
             kv_seq_len=kv_seq_len,
-            kv_share_map=kv_share_map,
-            kv_share_len=kv_share_len,
-            block_tables=block_tables,
-            share_block_tables=share_block_tables,
+            kv_share_map=groups.kv_share_map,
+            kv_share_len=groups.kv_share_len,
+            block_tables=groups.block_tables,
+            share_block_tables=groups.share_block_tables,
         )
 
     def decode(self, inputs: DecodeInputs) -> np.ndarray:
@@ -225,6 +216,23 @@ class LlamaEngine:
         item_bytes = 4 if self.cache.dtype == "float32" else 2
         per_key = 2 * self.config.num_layers * self.config.kv_head_num * self.config.head_size
         return num_keys * per_key * item_bytes
+
+
+def _one_group_each(groups: SharedGroups) -> SharedGroups:
+    """The same keys with every request in a group of its own, which it thus reads for itself.
+
+    Prefix and private keys stay apart, so that sums have the order, and results the bits, that they
+    have in common groups.
+    """
+    members = np.flatnonzero(groups.kv_share_map >= 0)
+    group_of_member = groups.kv_share_map[members]
+    kv_share_map = np.full_like(groups.kv_share_map, -1)
+    kv_share_map[members] = np.arange(len(members))
+    return groups._replace(
+        kv_share_map=kv_share_map,
+        kv_share_len=groups.kv_share_len[group_of_member],
+        share_block_tables=groups.share_block_tables[group_of_member],
+    )
 
 
 def _int32_tensor(array):

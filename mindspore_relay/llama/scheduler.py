@@ -44,14 +44,11 @@ class Completion:
         index: number of the request.
         token_ids: generated tokens, without the one that ended the text.
         finish_reason: 'stop' (the model ended the text) or 'length' (a limit did).
-        margins: logit of the best token minus the second best, for each token chosen, the final one
-            included.
     """
 
     index: int
     token_ids: list[int]
     finish_reason: str
-    margins: list[float]
 
 
 @dataclass
@@ -102,23 +99,10 @@ class _Running:
     num_reserved_blocks: int
     max_new_tokens: int
     token_ids: list[int] = field(default_factory=list)
-    margins: list[float] = field(default_factory=list)
 
 
 def _ceil_div(numerator, denominator):
     return -(-numerator // denominator)
-
-
-def _margins(logits: np.ndarray) -> np.ndarray:
-    """(rows,): largest minus second largest of logits (rows, vocab_size), left as they were."""
-    rows = np.arange(len(logits))
-    best_ids = logits.argmax(axis=1)
-    best = logits[rows, best_ids]
-    # Two passes of max are several times faster than one np.partition.
-    logits[rows, best_ids] = -np.inf
-    second = logits.max(axis=1)
-    logits[rows, best_ids] = best
-    return best - second
 
 
 class TokenLimits:
@@ -368,10 +352,8 @@ class Scheduler:
 
     def _take_tokens(self, rows: list[_Running], logits: np.ndarray):
         """Choose each row's next token; logits (len(rows), vocab_size)."""
-        margins = _margins(logits)
-        for running, row, margin in zip(rows, logits, margins, strict=True):
+        for running, row in zip(rows, logits, strict=True):
             token_id = running.sampler(row)
-            running.margins.append(float(margin))
             if token_id in self._eos_token_ids:
                 self._finish(running, "stop")
                 continue
@@ -388,6 +370,6 @@ class Scheduler:
         if prefix:
             prefix.num_members -= 1
             self._drop_prefixes(lambda ids, prefix: not self._num_waiting[ids])
-        completion = Completion(running.request.index, running.token_ids, reason, running.margins)
+        completion = Completion(running.request.index, running.token_ids, reason)
         self._completions[completion.index] = completion
         self._on_finish(completion)
