@@ -6,7 +6,6 @@
 #ifndef MINDSPORE_RELAY_AOT_ARGUMENTS_H_
 #define MINDSPORE_RELAY_AOT_ARGUMENTS_H_
 
-#include <cfenv>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -64,33 +63,12 @@ class ArgumentReader {
   int next_ = 0;
 };
 
-// Sets the default floating-point environment of this thread; the destructor restores the one
-// before.
-class DefaultFloatEnvironment {
- public:
-  DefaultFloatEnvironment() {
-    std::fegetenv(&before_);
-    std::fesetenv(FE_DFL_ENV);
-  }
-  ~DefaultFloatEnvironment() { std::fesetenv(&before_); }
-  DefaultFloatEnvironment(const DefaultFloatEnvironment &) = delete;
-  DefaultFloatEnvironment &operator=(const DefaultFloatEnvironment &) = delete;
-
- private:
-  std::fenv_t before_;
-};
-
 // Runs an entry point's body.
-//
-// In the default floating-point environment: the threads on which MindSpore runs graphs treat
-// subnormal numbers as zero, those of PyNative mode do not, and both modes must give the same bits.
-// A small float16 is subnormal.
 //
 // MindSpore shows a user the text of a std::exception, but only the number of a non-zero return,
 // and does not survive any other exception.
 template <typename Body>
 int RunEntry(const char *op_name, Body &&body) {
-  const DefaultFloatEnvironment environment;
   try {
     body();
   } catch (const std::exception &) {

@@ -24,15 +24,24 @@ enum StackedBit : int32_t {
 };
 
 // Paths of the last successful run of the process, whatever thread it was on: MindSpore runs an
-// operator on a thread that its caller does not know.
-std::mutex last_paths_mutex;
-std::vector<int32_t> last_paths;
+// operator on a thread that its caller does not know. Never destroyed: a thread may still run when
+// the process exits.
+struct LastPaths {
+  std::mutex mutex;
+  std::vector<int32_t> paths;
+};
+
+LastPaths &GetLastPaths() {
+  static LastPaths &last_paths = *new LastPaths();
+  return last_paths;
+}
 
 void StoreLastPaths(const MsRelayOperation *operation, int64_t num_groups) {
-  const std::lock_guard<std::mutex> lock(last_paths_mutex);
-  last_paths.resize(static_cast<size_t>(num_groups));
+  LastPaths &last = GetLastPaths();
+  const std::lock_guard<std::mutex> lock(last.mutex);
+  last.paths.resize(static_cast<size_t>(num_groups));
   for (int64_t group = 0; group < num_groups; ++group) {
-    ThrowIfError(MsRelayOperationGetPath(operation, group, &last_paths[group]));
+    ThrowIfError(MsRelayOperationGetPath(operation, group, &last.paths[group]));
   }
 }
 
@@ -112,9 +121,10 @@ MS_RELAY_API std::vector<int> RelayAttentionInferType(std::vector<int> type_ids,
 // not part of the C interface.
 MS_RELAY_API int64_t RelayAttentionLastPaths(int32_t *paths, int64_t capacity) {
   using namespace mindspore_relay::aot;
-  const std::lock_guard<std::mutex> lock(last_paths_mutex);
-  const int64_t num_groups = static_cast<int64_t>(last_paths.size());
-  std::copy_n(last_paths.begin(), std::min(num_groups, capacity), paths);
+  LastPaths &last = GetLastPaths();
+  const std::lock_guard<std::mutex> lock(last.mutex);
+  const int64_t num_groups = static_cast<int64_t>(last.paths.size());
+  std::copy_n(last.paths.begin(), std::min(num_groups, capacity), paths);
   return num_groups;
 }
 

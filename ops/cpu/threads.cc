@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cfenv>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -45,6 +46,24 @@ std::atomic<int32_t> &NumThreadsSetting() {
   static std::atomic<int32_t> num_threads{DefaultNumThreads()};
   return num_threads;
 }
+
+// Sets the default floating-point environment of this thread; the destructor restores the one
+// before. Some callers' threads treat subnormal numbers as zero (those on which MindSpore runs
+// graphs do, those of its PyNative mode do not), others round in another direction; results must
+// have the same bits on all. A small float16 is subnormal.
+class DefaultFloatEnvironment {
+ public:
+  DefaultFloatEnvironment() {
+    std::fegetenv(&before_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~DefaultFloatEnvironment() { std::fesetenv(&before_); }
+  DefaultFloatEnvironment(const DefaultFloatEnvironment &) = delete;
+  DefaultFloatEnvironment &operator=(const DefaultFloatEnvironment &) = delete;
+
+ private:
+  std::fenv_t before_;
+};
 
 class Pool {
  public:
@@ -116,6 +135,7 @@ class Pool {
   }
 
   void WorkerLoop(int32_t worker, uint64_t seen) {
+    std::fesetenv(FE_DFL_ENV);  // a thread is born with the environment of the one that starts it
     for (;;) {
       WaitForJob(seen);
       {
@@ -185,6 +205,7 @@ void StartThreads(int32_t num_threads) {
 }
 
 void ParallelFor(int64_t num_tasks, int32_t max_threads, TaskFunction task, void *context) {
+  const DefaultFloatEnvironment environment;
   const int64_t num_threads = std::min<int64_t>({num_tasks, max_threads, kMaxThreads});
   if (num_threads > 1) {
     Pool *pool = GetPool();

@@ -22,8 +22,9 @@ int32_t GetNumThreads();
 // False when num_threads is outside [1, kMaxThreads].
 bool SetNumThreads(int32_t num_threads);
 
-// Creates the threads that a ParallelFor with max_threads = num_threads will use, so that it need not. A system without
-// threads to give is no error. Threads do not survive a fork: the child's first ParallelFor creates them again.
+// Creates the threads that a ParallelFor with max_threads = num_threads will use, so that it need
+// not. A system without threads to give is no error. Threads do not survive a fork: the child's
+// first ParallelFor creates them again.
 void StartThreads(int32_t num_threads);
 
 // task(context, index, worker): worker is in [0, max_threads) and no two tasks run under one worker
@@ -31,7 +32,8 @@ void StartThreads(int32_t num_threads);
 using TaskFunction = void (*)(void *context, int64_t index, int32_t worker);
 
 // Runs tasks 0 .. num_tasks - 1, begun in ascending order, by at most max_threads threads; returns
-// when all are done. Tasks must not throw. Allocates nothing once the threads exist.
+// when all are done. Tasks run in the default floating-point environment, whatever the caller's.
+// They must not throw. Allocates nothing once the threads exist.
 void ParallelFor(int64_t num_tasks, int32_t max_threads, TaskFunction task, void *context);
 
 }  // namespace mindspore_relay
