@@ -67,7 +67,8 @@ inline __m512bh BroadcastPair(const uint16_t *p) {
 
 // scores[kCount][kKeyTile] <- query . key
 template <int kCount>
-void QkBlock(const uint16_t *query, const uint32_t *key_pairs, int32_t head_size, float *scores) {
+void QkBlock(const uint16_t *query, const uint32_t *key_pairs, int32_t head_size,
+             Prefetcher *prefetcher, float *scores) {
   Vec dot[kCount][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kCount; ++r) {
@@ -75,6 +76,7 @@ void QkBlock(const uint16_t *query, const uint32_t *key_pairs, int32_t head_size
     for (int v = 0; v < kVectors; ++v) dot[r][v] = Simd::Zero();
   }
   for (int32_t d = 0; d < head_size; d += 2, key_pairs += kKeyTile) {
+    prefetcher->Step();
     __m512bh k[kVectors];
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) k[v] = AsPairs(_mm512_loadu_si512(key_pairs + 16 * v));
@@ -207,7 +209,10 @@ void Attend(const AttendArgs &args) {
   uint32_t *value_pairs = key_pairs + NumKeyPairRows(args.head_size) * kKeyTile;
   const int64_t value_stride = ValuePairStride(args.value_head_size);
   const int32_t num_pv_blocks = (args.value_head_size + kBlockElements - 1) / kBlockElements;
-  Prefetcher prefetcher(args, NumPackSteps(args) + (args.tile.num_keys + 1) / 2 * num_pv_blocks);
+  const int32_t num_row_blocks = (args.num_rows + kRows - 1) / kRows;
+  Prefetcher prefetcher(args, NumPackSteps(args) + (args.head_size / 2 +
+                                                    (args.tile.num_keys + 1) / 2 * num_pv_blocks) *
+                                                       num_row_blocks);
   PackKeyPairs(args, &prefetcher, key_pairs);
   // A last vector that is not full is read from a copy, which has a padding.
   const bool is_direct = args.num_rows <= kDirectRows && args.value_head_size % 16 == 0;
@@ -220,7 +225,7 @@ void Attend(const AttendArgs &args) {
     const int32_t num_rows = Minimum(kRowBlock, args.num_rows - row);
     ForEachBlock<kRows>(num_rows, [&](auto rows, int32_t r) {
       QkBlock<rows.kCount>(query + int64_t{row + r} * args.head_size, key_pairs, args.head_size,
-                           block.scores + r * kKeyTile);
+                           &prefetcher, block.scores + r * kKeyTile);
     });
     SoftmaxRows<BFloat16Bits>(args, row, num_rows, kKeyTile, &block, &probabilities);
     if (is_direct) {
