@@ -62,8 +62,14 @@ class CostModel {
 // a range to the granule then changes its cost by at most 1/12.
 constexpr int32_t kMinCoreGranules = 12;
 
+// A unit is not cut into pieces of fewer keys: starting a piece and merging its partial result
+// would cost more than it evens out.
+constexpr int32_t kMinPieceKeys = 64;
+
 // The search for the smallest budget stops at this relative precision.
 constexpr int64_t kBudgetPrecision = 256;
+
+inline int32_t MinPiece(int32_t key_granule) { return std::max(key_granule, kMinPieceKeys); }
 
 struct WorkSummary {
   int64_t total_cost = 0;
@@ -84,8 +90,9 @@ WorkSummary SummarizeWork(Problem *problem, const CostModel &model, int32_t axis
       const int64_t item_cost = model.ItemCost(num_rows);
       const int64_t key_cost = model.KeyCost(num_rows);
       summary.total_cost += (item_cost + num_keys * key_cost) * problem->kv_head_num();
-      summary.min_budget =
-          std::max(summary.min_budget, item_cost + std::min(key_granule, num_keys) * key_cost);
+      // A unit of less than two pieces is not cut at all.
+      const int32_t uncut_keys = std::min(num_keys, 2 * MinPiece(key_granule));
+      summary.min_budget = std::max(summary.min_budget, item_cost + uncut_keys * key_cost);
     }
   }
   return summary;
@@ -139,13 +146,21 @@ class AxisDealer {
         key = 0;
         continue;
       }
-      const int64_t granules = std::max<int64_t>(0, left - item_cost) / key_cost / key_granule_;
-      if (granules > 0) cost += item_cost + granules * key_granule_ * key_cost;
-      key += static_cast<int32_t>(granules * key_granule_);
+      const int32_t keys = PieceKeys((left - item_cost) / key_cost, num_keys - key);
+      if (keys > 0) cost += item_cost + keys * key_cost;
+      key += keys;
       if (++core_ == budgets_->size()) return false;
       starts_[core_] = {source, tile, head, key};
     }
     return true;
+  }
+
+  // Keys of the piece to cut from rest_keys when keys_that_fit fit: 0 if it or what is left would
+  // be too short.
+  int32_t PieceKeys(int64_t keys_that_fit, int32_t rest_keys) const {
+    const int32_t min_piece = MinPiece(key_granule_);
+    const int64_t most = std::min<int64_t>(keys_that_fit, rest_keys - min_piece);
+    return most < min_piece ? 0 : static_cast<int32_t>(most / key_granule_ * key_granule_);
   }
 
   Problem *problem_;

@@ -88,6 +88,15 @@ EXTRA_RELAY = [
         kv_head_num=2,
         head_size=256,
     ),
+    # a core that is busy with a group and gets no part of the request that its neighbours share
+    cases.RelayCase(
+        "idle_on_one_axis",
+        (40, 500, 200, 300, 500, 300),
+        (0, 0, 0, 1, 1, 0),
+        (300, 700),
+        head_num=8,
+        kv_head_num=2,
+    ),
     # the second vector core has rows of the group, and none of the requests after it
     cases.RelayCase(
         "one_row_after_long_group", (40, 30), (0, 0), (900,), head_num=1, kv_head_num=1
