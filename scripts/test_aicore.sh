@@ -52,7 +52,8 @@ pytest tests/aicore -q -p no:cacheprovider --junitxml "$REPORTS/pytest.xml" || f
 
 if [ -n "$table" ]; then
   say "table of traffic"
-  PYTHONPATH=tests python tests/aicore/traffic_table.py --json "$table" --markdown "${table%.json}.md"
+  PYTHONPATH=tests python tests/aicore/traffic_table.py \
+    --json "$table" --markdown "${table%.json}.md"
 fi
 
 # A skipped test did not pass.
