@@ -3,13 +3,10 @@
 
 // Attention by tiles.
 //
-//   for each span of the unit's keys              a span's sum begins anew and is folded into the
-//   total
+//   for each span of the unit's keys          its sum begins anew and is folded into the total
 //     for each tile of kKeyTile keys
-//       for each kv head of the piece             a token's kv heads lie side by side: they are
-//       read in order
-//         state <- state joined with (qk_scale * query . key^T + bias, value)         one call of
-//         the tile kernels
+//       for each kv head of the piece         a token's kv heads lie side by side: read in order
+//         state <- state joined with (qk_scale * query . key^T + bias, value)      the tile kernels
 //
 // Bytes read from memory: each key and value of the unit once, however many rows attend them. The
 // plain form of decode reads a shared prefix once per request: with b requests, relay saves (b - 1)

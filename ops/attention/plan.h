@@ -7,13 +7,12 @@
 //
 // Words:
 //   unit    rows that attend the same keys: the requests of a group with its prefix (relay), one
-//   request with its
-//           private keys, a query tile of a prefill request with its cached keys
+//           request with its private keys, a query tile of a prefill request with its cached keys
 //   span    kSpanKeys keys of a unit's part, summed on their own
 //   slot    a partial result of all rows and kv heads of a unit, in the workspace
 //   piece   what one thread does at once: a unit, some kv heads, some spans
 //   final   the rows whose results are finished together: slots and spans of at most two units,
-//   folded in key order
+//           folded in key order
 //
 // Phase 1 fills slots, phase 2 finishes rows: it folds slots, attends the spans of units without
 // slots in place, divides and writes. Partial results thus only exist where several threads, or

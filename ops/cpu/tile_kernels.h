@@ -3,18 +3,21 @@
 
 // Tile kernels: how a CPU attends a block of query rows to one tile of keys and values.
 //
-// A table of functions per instruction set, chosen once per process (SelectTileKernels). Every table computes the
-// same thing; tile_kernels_portable.cc is the specification and each other table is tested against it.
+// A table of functions per instruction set, chosen once per process (SelectTileKernels). Every
+// table computes the same thing; tile_kernels_portable.cc is the specification and each other table
+// is tested against it.
 //
 // Two promises hold for every table, and callers build on them:
-//   1. Rows are independent: the bits of a row's result do not depend on how many rows are attended in one call, on
-//      their order, or on where the keys lie in memory. Hence relay and plain paths, list, stacked and paged forms,
-//      and any batch give the same bits.
-//   2. Only bytes of the tile's num_keys rows are read, and only the first visible_keys[r] of them reach row r,
-//      except that a NaN or an infinity in a value behind a row's diagonal, inside the tile, is not promised to stay away.
+//   1. Rows are independent: the bits of a row's result do not depend on how many rows are attended
+//      in one call, on their order, or on where the keys lie in memory. Hence relay and plain
+//      paths, list, stacked and paged forms, and any batch give the same bits.
+//   2. Only bytes of the tile's num_keys rows are read, and only the first visible_keys[r] of them
+//      reach row r, except that a NaN or an infinity in a value behind a row's diagonal, inside the
+//      tile, is not promised to stay away.
 //
-// This header is included by files built with different ISA flags, so it holds declarations only: an inline function
-// compiled once with AVX-512 could be the copy that the linker keeps for everybody.
+// This header is included by files built with different ISA flags, so it holds declarations only:
+// an inline function compiled once with AVX-512 could be the copy that the linker keeps for
+// everybody.
 #ifndef MINDSPORE_RELAY_CPU_TILE_KERNELS_H_
 #define MINDSPORE_RELAY_CPU_TILE_KERNELS_H_
 
@@ -24,9 +27,9 @@
 
 namespace mindspore_relay {
 
-// Keys per tile. A tile begins at a multiple of kKeyTile keys from the first key of its part, whatever the form in
-// which the keys are stored: this fixes the order of additions.
-// 64 keys x 128 elements x 2 bytes = 16 KiB of keys and 16 KiB of values.
+// Keys per tile. A tile begins at a multiple of kKeyTile keys from the first key of its part,
+// whatever the form in which the keys are stored: this fixes the order of additions. 64 keys x 128
+// elements x 2 bytes = 16 KiB of keys and 16 KiB of values.
 constexpr int32_t kKeyTile = 64;
 
 // Accumulator rows are padded to whole 64-byte vectors of float.
@@ -38,9 +41,10 @@ struct KvTile {
   const void *const *value_rows;  // [num_keys]: first element of each token's value, kv head 0
   int64_t key_offset_bytes;       // from there to this kv head's key
   int64_t value_offset_bytes;     // from there to this kv head's value
-  int64_t key_stride_bytes;       // distance of consecutive key rows where it is the same for all; else 0
-  int64_t value_stride_bytes;     // likewise for values
-  int32_t num_keys;               // 1 .. kKeyTile
+  // Distance of consecutive rows where it is the same for all; else 0.
+  int64_t key_stride_bytes;
+  int64_t value_stride_bytes;
+  int32_t num_keys;  // 1 .. kKeyTile
 };
 
 // What is added to qk_scale * (query . key), per row.
@@ -51,14 +55,18 @@ enum class BiasKind : int32_t {
   kTable = 3,   // a row of finished biases, in the query's dtype
 };
 
-// distance of row r and key c of the tile: distance[r] + distance_step * c. Exact in float below 2^24 tokens.
+// distance of row r and key c of the tile: distance[r] + distance_step * c. Exact in float below
+// 2^24 tokens.
 struct TileMask {
-  const int32_t *visible_keys;    // [num_rows]: keys of the tile that the row sees, 0 .. num_keys; nullptr: all
+  // [num_rows]: keys of the tile that the row sees, 0 .. num_keys; nullptr: all.
+  const int32_t *visible_keys;
   BiasKind bias;
-  float distance_step;            // -1 for a distance back from the row's position, +1 for a key's own position
-  const float *slope;             // [num_rows], kLinear and kSqrt
-  const float *distance;          // [num_rows], kLinear and kSqrt
-  const void *const *bias_rows;   // [num_rows]: num_keys elements of the query's dtype, kTable. Only visible ones are read
+  // -1 for a distance back from the row's position, +1 for a key's own position.
+  float distance_step;
+  const float *slope;            // [num_rows], kLinear and kSqrt
+  const float *distance;         // [num_rows], kLinear and kSqrt
+  const void *const *bias_rows;  // [num_rows]: num_keys elements of the query's dtype, kTable. Only
+                                 // visible ones are read
 };
 
 // The running softmax of each row (Milakov and Gimelshein 2018; the same as in FlashAttention):
@@ -72,8 +80,8 @@ struct TileState {
   int64_t acc_stride;  // elements; a multiple of kAccumulatorPad, >= value_head_size
 };
 
-// Rows that the caller needs in cache soon, usually a later tile's. attend spreads the prefetches over its work; DRAM
-// is then read while it computes. A hint: results do not depend on it.
+// Rows that the caller needs in cache soon, usually a later tile's. attend spreads the prefetches
+// over its work; DRAM is then read while it computes. A hint: results do not depend on it.
 struct PrefetchRows {
   const void *const *rows = nullptr;  // [num_rows]
   int64_t offset_bytes = 0;           // from there to the first byte wanted
@@ -96,7 +104,8 @@ struct AttendArgs {
 };
 
 struct DTypeKernels {
-  // Bytes that pack_query writes for num_rows rows, and that attend needs as scratch. Multiples of 64.
+  // Bytes that pack_query writes for num_rows rows, and that attend needs as scratch. Multiples
+  // of 64.
   int64_t (*packed_query_bytes)(int32_t num_rows, int32_t head_size);
   int64_t (*scratch_bytes)(int32_t head_size, int32_t value_head_size);
 
@@ -120,19 +129,23 @@ struct TileKernels {
   DTypeKernels float16;
   DTypeKernels bfloat16;
 
-  // acc_a[i] <- acc_a[i] * weight_a + acc_b[i] * weight_b, also for weights of 0: a NaN of a visible value stays.
-  // Weights (1, 0) with acc_b = 0 leave acc_a as it is, and (0, 1) with acc_a = 0 make it acc_b, to the bit.
-  void (*fold_row)(float *acc_a, float weight_a, const float *acc_b, float weight_b, int32_t num_elements);
+  // acc_a[i] <- acc_a[i] * weight_a + acc_b[i] * weight_b, also for weights of 0: a NaN of a
+  // visible value stays. Weights (1, 0) with acc_b = 0 leave acc_a as it is, and (0, 1) with acc_a
+  // = 0 make it acc_b, to the bit.
+  void (*fold_row)(float *acc_a, float weight_a, const float *acc_b, float weight_b,
+                   int32_t num_elements);
 };
 
 // The kernels of one dtype. dtype must be a floating one (checked before).
 const DTypeKernels &KernelsFor(const TileKernels &kernels, DType dtype);
 
-// The table in use: the best that this CPU and operating system can run, or the one that the environment variable
-// MINDSPORE_RELAY_ISA names. A name that is unknown or cannot run here yields nullptr and *error tells why.
+// The table in use: the best that this CPU and operating system can run, or the one that the
+// environment variable MINDSPORE_RELAY_ISA names. A name that is unknown or cannot run here yields
+// nullptr and *error tells why.
 const TileKernels *SelectTileKernels(const char **error);
 
-// Table by name, or nullptr when it is not built in or this machine cannot run it. For tests and forced runs.
+// Table by name, or nullptr when it is not built in or this machine cannot run it. For tests and
+// forced runs.
 const TileKernels *FindTileKernels(const char *isa);
 
 // Makes FindTileKernels(isa) the table of all later calls; false when it is nullptr.

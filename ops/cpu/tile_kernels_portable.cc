@@ -1,10 +1,12 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The specification of the tile kernels: plain C++, any CPU. Every step is written so that a compiler may vectorise it
-// without reordering a sum: scores run over the keys of a tile, accumulators over the elements of a value.
+// The specification of the tile kernels: plain C++, any CPU. Every step is written so that a
+// compiler may vectorise it without reordering a sum: scores run over the keys of a tile,
+// accumulators over the elements of a value.
 //
-// float16 and bfloat16 are widened to float once per tile; products, sums and probabilities are float.
+// float16 and bfloat16 are widened to float once per tile; products, sums and probabilities are
+// float.
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -20,9 +22,9 @@ namespace {
 constexpr float kNegativeInfinity = -std::numeric_limits<float>::infinity();
 constexpr int64_t kAlignBytes = 64;
 
-// exp(x) for x <= 0 by range reduction x = n ln2 + r, |r| <= ln2 / 2, and a polynomial of degree 7 in r.
-// Maximum relative error 1.2e-7 on [-87.3, 0]; 0 below, where exp(x) is subnormal; -inf -> 0; NaN stays NaN.
-// Proved by tests/cpp/test_tile_kernels.cc.
+// exp(x) for x <= 0 by range reduction x = n ln2 + r, |r| <= ln2 / 2, and a polynomial of degree 7
+// in r. Maximum relative error 1.2e-7 on [-87.3, 0]; 0 below, where exp(x) is subnormal; -inf -> 0;
+// NaN stays NaN. Proved by tests/cpp/test_tile_kernels.cc.
 inline float ExpNonPositive(float x) {
   constexpr float kLowest = -87.3f;
   constexpr float kLog2E = 1.44269504f;
@@ -51,9 +53,11 @@ int64_t PackedQueryBytes(int32_t num_rows, int32_t head_size) {
   return RoundUp(int64_t{num_rows} * head_size * static_cast<int64_t>(sizeof(float)), kAlignBytes);
 }
 
-// Scratch: key^T [head_size][kKeyTile], values [kKeyTile][value_head_size], scores [kKeyTile], sums [value_head_size].
+// Scratch: key^T [head_size][kKeyTile], values [kKeyTile][value_head_size], scores [kKeyTile], sums
+// [value_head_size].
 int64_t ScratchBytes(int32_t head_size, int32_t value_head_size) {
-  const int64_t elements = int64_t{kKeyTile} * (int64_t{head_size} + value_head_size + 1) + value_head_size;
+  const int64_t elements =
+      int64_t{kKeyTile} * (int64_t{head_size} + value_head_size + 1) + value_head_size;
   return RoundUp(elements * static_cast<int64_t>(sizeof(float)), kAlignBytes);
 }
 
@@ -92,25 +96,31 @@ FloatTile LoadTile(const AttendArgs &args) {
   tile.scores = tile.value + int64_t{kKeyTile} * args.value_head_size;
   tile.sums = tile.scores + kKeyTile;
   for (int32_t c = 0; c < args.tile.num_keys; ++c) {
-    const char *key_row = static_cast<const char *>(args.tile.key_rows[c]) + args.tile.key_offset_bytes;
+    const char *key_row =
+        static_cast<const char *>(args.tile.key_rows[c]) + args.tile.key_offset_bytes;
     const T *key = reinterpret_cast<const T *>(key_row);
-    for (int32_t d = 0; d < args.head_size; ++d) tile.key_transposed[d * kKeyTile + c] = ToFloat(key[d]);
-    const char *value_row = static_cast<const char *>(args.tile.value_rows[c]) + args.tile.value_offset_bytes;
+    for (int32_t d = 0; d < args.head_size; ++d)
+      tile.key_transposed[d * kKeyTile + c] = ToFloat(key[d]);
+    const char *value_row =
+        static_cast<const char *>(args.tile.value_rows[c]) + args.tile.value_offset_bytes;
     LoadRow<T>(value_row, args.value_head_size, tile.value + int64_t{c} * args.value_head_size);
   }
-  // Keys past the end: zero, so that the fixed-length loops below read defined numbers. Their scores are not used.
+  // Keys past the end: zero, so that the fixed-length loops below read defined numbers. Their
+  // scores are not used.
   for (int32_t c = args.tile.num_keys; c < kKeyTile; ++c) {
     for (int32_t d = 0; d < args.head_size; ++d) tile.key_transposed[d * kKeyTile + c] = 0.0f;
   }
   return tile;
 }
 
-// Partial sums of a dot product, joined in pairs at the end. One running sum of head_size terms loses about twice the
-// bits that a library's blocked sum does, which shows in float32 results with large scores. head_size is a multiple of it.
+// Partial sums of a dot product, joined in pairs at the end. One running sum of head_size terms
+// loses about twice the bits that a library's blocked sum does, which shows in float32 results with
+// large scores. head_size is a multiple of it.
 constexpr int32_t kDotChains = 4;
 
 // scores[c] <- qk_scale * (query . key[c])
-void ComputeScores(const float *query, const float *key_transposed, int32_t head_size, float qk_scale, float *scores) {
+void ComputeScores(const float *query, const float *key_transposed, int32_t head_size,
+                   float qk_scale, float *scores) {
   float dot[kDotChains][kKeyTile] = {};
   for (int32_t d = 0; d < head_size; d += kDotChains) {
     const float *key = key_transposed + int64_t{d} * kKeyTile;
@@ -119,22 +129,26 @@ void ComputeScores(const float *query, const float *key_transposed, int32_t head
       for (int32_t c = 0; c < kKeyTile; ++c) dot[i][c] += q * key[i * kKeyTile + c];
     }
   }
-  for (int32_t c = 0; c < kKeyTile; ++c) scores[c] = ((dot[0][c] + dot[1][c]) + (dot[2][c] + dot[3][c])) * qk_scale;
+  for (int32_t c = 0; c < kKeyTile; ++c)
+    scores[c] = ((dot[0][c] + dot[1][c]) + (dot[2][c] + dot[3][c])) * qk_scale;
 }
 
 // scores[c] <- scores[c] + bias(row, c), for the visible keys
 template <typename T>
 void AddBias(const TileMask &mask, int32_t row, int32_t num_visible, float *scores) {
   switch (mask.bias) {
-    case BiasKind::kNone: return;
+    case BiasKind::kNone:
+      return;
     case BiasKind::kLinear:
       for (int32_t c = 0; c < num_visible; ++c) {
-        scores[c] += mask.slope[row] * (mask.distance[row] + mask.distance_step * static_cast<float>(c));
+        scores[c] +=
+            mask.slope[row] * (mask.distance[row] + mask.distance_step * static_cast<float>(c));
       }
       return;
     case BiasKind::kSqrt:
       for (int32_t c = 0; c < num_visible; ++c) {
-        scores[c] += mask.slope[row] * std::sqrt(mask.distance[row] + mask.distance_step * static_cast<float>(c));
+        scores[c] += mask.slope[row] *
+                     std::sqrt(mask.distance[row] + mask.distance_step * static_cast<float>(c));
       }
       return;
     case BiasKind::kTable: {
@@ -150,8 +164,8 @@ void AddBias(const TileMask &mask, int32_t row, int32_t num_visible, float *scor
 //   alpha   <- exp(row_max - new_max)        rescales what was summed under the old maximum
 //   scores  <- exp(scores - new_max)
 //   row_sum <- row_sum * alpha + sum(scores)
-// A maximum that is still -inf stands for "no key yet": 0 is subtracted instead, so that exp(-inf) = 0 and not NaN.
-// Returns alpha.
+// A maximum that is still -inf stands for "no key yet": 0 is subtracted instead, so that exp(-inf)
+// = 0 and not NaN. Returns alpha.
 float SoftmaxStep(int32_t num_visible, float *scores, float *row_max, float *row_sum) {
   float new_max = *row_max;
   for (int32_t c = 0; c < num_visible; ++c) new_max = scores[c] > new_max ? scores[c] : new_max;
@@ -171,13 +185,16 @@ template <typename T>
 void Attend(const AttendArgs &args) {
   const FloatTile tile = LoadTile<T>(args);
   for (int32_t r = 0; r < args.num_rows; ++r) {
-    const int32_t num_visible = args.mask.visible_keys == nullptr ? args.tile.num_keys : args.mask.visible_keys[r];
+    const int32_t num_visible =
+        args.mask.visible_keys == nullptr ? args.tile.num_keys : args.mask.visible_keys[r];
     if (num_visible == 0) continue;
     const float *query = static_cast<const float *>(args.query) + int64_t{r} * args.head_size;
     ComputeScores(query, tile.key_transposed, args.head_size, args.qk_scale, tile.scores);
     AddBias<T>(args.mask, r, num_visible, tile.scores);
-    const float alpha = SoftmaxStep(num_visible, tile.scores, &args.state.row_max[r], &args.state.row_sum[r]);
-    // acc <- acc * alpha + scores . value, the product summed on its own first: small terms are not lost in a large acc.
+    const float alpha =
+        SoftmaxStep(num_visible, tile.scores, &args.state.row_max[r], &args.state.row_sum[r]);
+    // acc <- acc * alpha + scores . value, the product summed on its own first: small terms are not
+    // lost in a large acc.
     for (int32_t d = 0; d < args.value_head_size; ++d) tile.sums[d] = 0.0f;
     for (int32_t c = 0; c < num_visible; ++c) {
       const float p = tile.scores[c];
@@ -189,7 +206,8 @@ void Attend(const AttendArgs &args) {
   }
 }
 
-void FoldRow(float *acc_a, float weight_a, const float *acc_b, float weight_b, int32_t num_elements) {
+void FoldRow(float *acc_a, float weight_a, const float *acc_b, float weight_b,
+             int32_t num_elements) {
   const bool has_a = weight_a != 0.0f;  // true for NaN
   const bool has_b = weight_b != 0.0f;
   for (int32_t i = 0; i < num_elements; ++i) {
@@ -207,7 +225,7 @@ constexpr DTypeKernels MakeKernels() {
 }  // namespace
 
 extern const TileKernels kTileKernels;
-const TileKernels kTileKernels = {"portable", MakeKernels<float>(), MakeKernels<Float16>(), MakeKernels<BFloat16>(),
-                                  FoldRow};
+const TileKernels kTileKernels = {"portable", MakeKernels<float>(), MakeKernels<Float16>(),
+                                  MakeKernels<BFloat16>(), FoldRow};
 
 }  // namespace mindspore_relay::portable
