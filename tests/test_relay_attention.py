@@ -11,8 +11,8 @@ from modes import assert_same_bits, mode, run_graph, run_pynative, tensors_of
 from numerics import assert_attention_close, expect, expect_case
 from sparse_memory import sparse_array
 
-from mindspore_relay import last_relay_path, relay_attention
-from mindspore_relay.bfloat16 import to_numpy, to_tensor
+from mindspore_relay import last_relay_path, reference, relay_attention
+from mindspore_relay.bfloat16 import from_float, to_numpy, to_tensor
 
 RELAY, PLAIN = 1, 2
 
@@ -235,6 +235,21 @@ def test_nan_in_a_visible_key_or_value(isa, dtype):
     np.testing.assert_array_equal(_is_nan(output).reshape(is_nan.shape), is_nan)
     assert_same_bits(lse, sound_lse, "lse")
     assert_same_bits(output[[0, 2]], sound[[0, 2]], "rows that do not see it")
+
+
+@each_dtype
+def test_nan_in_a_value_stays_when_its_weight_is_too_small_for_a_float(isa, dtype):
+    """The value's score is 400 below that of a key far behind: exp(-400) is 0 in float32."""
+    case = RelayCase("small", (1500,), head_num=1, kv_head_num=1, head_size=16, qk_scale=1.0)
+    problem = build(case, dtype)
+    query, key, value = problem.args[0], problem.args[1][0], problem.args[2][0]
+    key[:] = from_float(np.zeros(key.shape), dtype)
+    query[:] = from_float(np.full(query.shape, 5.0), dtype)
+    key[1400] = from_float(np.full(key.shape[1:], 5.0), dtype)
+    value[2, 0, 3] = {"float32": np.nan, "float16": np.nan, "bfloat16": 0x7FC0}[dtype]
+    is_nan = np.arange(16) == 3
+    for output in (run(problem)[0], reference.relay_attention(*problem.args, **problem.kwargs)):
+        np.testing.assert_array_equal(_is_nan(output).ravel(), is_nan)
 
 
 def _is_nan(array):

@@ -208,13 +208,7 @@ void Attend(const AttendArgs &args) {
 
 void FoldRow(float *acc_a, float weight_a, const float *acc_b, float weight_b,
              int32_t num_elements) {
-  const bool has_a = weight_a != 0.0f;  // true for NaN
-  const bool has_b = weight_b != 0.0f;
-  for (int32_t i = 0; i < num_elements; ++i) {
-    const float a = has_a ? acc_a[i] * weight_a : 0.0f;
-    const float b = has_b ? acc_b[i] * weight_b : 0.0f;
-    acc_a[i] = a + b;
-  }
+  for (int32_t i = 0; i < num_elements; ++i) acc_a[i] = acc_a[i] * weight_a + acc_b[i] * weight_b;
 }
 
 template <typename T>

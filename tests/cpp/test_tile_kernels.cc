@@ -421,7 +421,7 @@ INSTANTIATE_TEST_SUITE_P(All, TileKernelsTest, ::testing::ValuesIn(AllKernels())
 
 class FoldRowTest : public ::testing::TestWithParam<const char *> {};
 
-TEST_P(FoldRowTest, AddsWeightedRowsAndDropsWeightZero) {
+TEST_P(FoldRowTest, AddsWeightedRowsAndKeepsNaN) {
   const TileKernels *table = FindTileKernels(GetParam());
   if (table == nullptr) GTEST_SKIP() << GetParam() << " cannot run on this machine";
   for (int32_t count : {1, 8, 16, 23, 128}) {
@@ -432,12 +432,18 @@ TEST_P(FoldRowTest, AddsWeightedRowsAndDropsWeightZero) {
     for (int32_t i = 0; i < count; ++i) ASSERT_EQ(a[i], 0.25f * i + 0.25f * (3.0f - i));
     ASSERT_EQ(a[count], -7.0f);
 
+    // A part without keys is all zeros: the other one stays as it is, to the bit.
     const std::vector<float> kept(a);
-    std::fill(b.begin(), b.end(), kNaN);
+    std::fill(b.begin(), b.end(), 0.0f);
     table->fold_row(a.data(), 1.0f, b.data(), 0.0f, count);
     ASSERT_EQ(a, kept);
     table->fold_row(b.data(), 0.0f, a.data(), 1.0f, count);
     for (int32_t i = 0; i < count; ++i) ASSERT_EQ(b[i], kept[i]);
+
+    // The weight of a visible value may have become 0; its NaN stays.
+    b[count / 2] = kNaN;
+    table->fold_row(a.data(), 1.0f, b.data(), 0.0f, count);
+    for (int32_t i = 0; i < count; ++i) ASSERT_EQ(std::isnan(a[i]), i == count / 2);
   }
 }
 
