@@ -21,8 +21,7 @@ from mindspore_relay._ascend_primitives import DeviceCall, device_primitive
 from mindspore_relay.bfloat16 import to_numpy
 from mindspore_relay.masks import MaskType
 
-# Graphs of single calls that are kept: one for each operator, attributes and thread. Each holds
-# some 100 KB of host memory; a layer count of calls with the same lengths needs one.
+# Graphs of single calls that are kept: one for each operator, attributes and thread.
 MAX_KEPT_CALLS = 256
 
 

@@ -101,7 +101,7 @@ def relay_attention(
             length needs are not read. None: not paged.
         share_block_tables: (num_groups, max_blocks), int32: cache blocks of the groups' keys.
         path: "auto", "relay" (a group's keys are read once for all its requests) or "plain" (once
-            per request). It changes the speed, never the result.
+            per request). It changes the speed, never the result. Not "plain" on Ascend.
 
         The int32 arguments with one dimension may also be lists of ints or NumPy arrays; in a graph
         these are constants.
@@ -402,7 +402,7 @@ def merge_attention_states(out_a, lse_a, out_b, lse_b):
 
 
 def last_relay_path():
-    """How the last relay_attention of this process that succeeded read each group's keys.
+    """How the CPU's last successful relay_attention of this process read each group's keys.
 
     MindSpore runs operators asynchronously in PyNative mode: read the result of the call, or call
     `mindspore.runtime.synchronize()`, before you ask.

@@ -239,6 +239,25 @@ def hide_rows(argument, form):
     return [9 if i == axis else size for i, size in enumerate(argument)]
 
 
+def test_relay_attention_in_pynative_mode(inferred):
+    """Every argument reaches the primitive; then MindSpore finds that this is no Ascend."""
+    args, kwargs = tensors_of(build(RelayCase("call", (5, 33, 0), **GROUPS), "float16"))
+    refusal = "function path 'aclnnRelayAttention' is illegal"
+    with mode("pynative"), pytest.raises(RuntimeError, match=refusal):
+        mindspore_relay.relay_attention(*args, **kwargs)
+    lists = [[list(tensor.shape) for tensor in tensors] for tensors in args[1:5]]
+    arguments = [as_lists(argument) for argument in inferred[0]]
+    assert arguments[:8] == [[3, 64], *lists, None, None, None]
+    lengths = [[1, 1, 1], [40, 33, 35], [0, -1, 0], [35]]
+    assert arguments[8:12] == lengths
+    head_num, _, kv_head_num = HEADS
+    assert arguments[12:] == [head_num, pytest.approx(kwargs["qk_scale"]), kv_head_num, 0]
+
+
+def as_lists(argument):
+    return list(map(as_lists, argument)) if isinstance(argument, (list, tuple)) else argument
+
+
 @pytest.mark.parametrize("form", ["list", "stacked", "paged"])
 def test_without_groups_an_empty_group_takes_their_place(form, inferred):
     """MindSpore cannot hand over an empty list."""
