@@ -56,17 +56,23 @@ missing_of_cann() {
     echo "the device compiler bisheng is missing under $home"
   elif [ ! -f "$home/include/register/op_def_registry.h" ]; then
     echo "the header register/op_def_registry.h is missing under $home/include"
-  elif [ ! -x "$home/tools/opbuild/op_build" ]; then
+  elif [ ! -x "$home/tools/opbuild/op_build" ] &&
+    [ ! -x "$home/toolkit/tools/opbuild/op_build" ]; then
     echo "the operator generator tools/opbuild/op_build is missing under $home"
   fi
 }
 
 build_ascend() {
+  ensure_tools make
+  ensure_venv
+  # The toolkit's compilers are Python programs: they get the host's python3, which has what they
+  # import, and not the one of .venv.
+  local PATH="${PATH//"$VENV/bin:"/}" cmake="$VENV/bin/cmake"
   say "building the operator package for CANN ($build_type)"
-  cmake -S "$ROOT/aicore" -B "$ROOT/build/ascend" -DCMAKE_BUILD_TYPE="$build_type" \
+  "$cmake" -S "$ROOT/aicore" -B "$ROOT/build/ascend" -DCMAKE_BUILD_TYPE="$build_type" \
     -DASCEND_HOME_PATH="$ASCEND_HOME_PATH"
-  cmake --build "$ROOT/build/ascend" -j "$jobs"
-  cmake --install "$ROOT/build/ascend" --prefix "$ROOT/dist/ascend"
+  CMAKE_BUILD_PARALLEL_LEVEL="$jobs" "$cmake" --build "$ROOT/build/ascend"
+  "$cmake" --install "$ROOT/build/ascend" --prefix "$ROOT/dist/ascend"
 }
 
 lacking="$(missing_of_cann)"
@@ -74,8 +80,6 @@ case "$device" in
   cpu) build_wheel ;;
   ascend)
     [ -z "$lacking" ] || die "cannot build for Ascend: $lacking"
-    ensure_tools
-    ensure_venv
     build_ascend
     ;;
   all)
