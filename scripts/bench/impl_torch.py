@@ -122,7 +122,6 @@ class _TorchCall(Call):
 class Torch(Family):
     def __init__(self, num_threads, pool_bytes):
         torch.set_num_threads(num_threads)
-        torch.set_grad_enabled(False)
         self.versions = {"torch": torch.__version__}
         self._pool_bytes = pool_bytes
         self._pool = None

@@ -59,7 +59,6 @@ class _VllmCall(Call):
 class Vllm(Family):
     def __init__(self, num_threads, pool_bytes):
         torch.set_num_threads(num_threads)
-        torch.set_grad_enabled(False)
         load_extension()
         self._has_amx = torch.cpu._is_amx_tile_supported()
         if self._has_amx:
