@@ -108,6 +108,21 @@ int32_t TileKeys(const Unit &unit, int64_t key_begin) {
   return static_cast<int32_t>(std::clamp<int64_t>(unit.num_keys - key_begin, 0, kKeyTile));
 }
 
+// What to fetch of the next tile's rows while this kv head is attended: its share of the tokens,
+// with all the piece's heads, so that memory is read in order. Where heads do not lie side by side:
+// this head of all tokens.
+PrefetchRows ShareOfRows(const KvSide &side, const void *const *rows, int32_t num_rows,
+                         int32_t head_bytes, HeadRange heads, int32_t head) {
+  if (side.head_stride_bytes != head_bytes) {
+    return {rows, head * side.head_stride_bytes, head_bytes, num_rows};
+  }
+  const int32_t index = head - heads.begin;
+  const int32_t begin = index * num_rows / heads.size();
+  const int32_t end = (index + 1) * num_rows / heads.size();
+  return {rows + begin, heads.begin * side.head_stride_bytes, heads.size() * head_bytes,
+          end - begin};
+}
+
 // states <- states joined with one span of the unit's keys. PrepareRows has run for the same unit
 // and heads.
 void AttendSpan(const Plan &plan, const Unit &unit, HeadRange heads, int64_t span,
@@ -135,9 +150,10 @@ void AttendSpan(const Plan &plan, const Unit &unit, HeadRange heads, int64_t spa
     for (int32_t head = heads.begin; head < heads.end; ++head) {
       const int64_t index = head - heads.begin;
       SelectKvHead(*unit.source, head, &args.tile);
-      args.next_keys = {next.key_rows, args.tile.key_offset_bytes, key_bytes, next.num_keys};
-      args.next_values = {next.value_rows, args.tile.value_offset_bytes, value_bytes,
-                          next.num_keys};
+      args.next_keys =
+          ShareOfRows(unit.source->key, next.key_rows, next.num_keys, key_bytes, heads, head);
+      args.next_values =
+          ShareOfRows(unit.source->value, next.value_rows, next.num_keys, value_bytes, heads, head);
       SelectMaskHead(plan, unit, key_begin, head,
                      scratch.At<float>(scratch.layout->slope) + index * states.rows, mask_rows,
                      &args.mask);
