@@ -5,9 +5,12 @@
 Runs on the host with NumPy alone; a call for 32 requests takes less than a millisecond.
 """
 
+import operator
 from typing import NamedTuple
 
 import numpy as np
+
+INT32_MAX = 2**31 - 1  # of block ids, lengths and block sizes: what the operators take
 
 
 class SharedGroups(NamedTuple):
@@ -60,7 +63,7 @@ def find_shared_groups(block_tables, kv_seq_len, block_size):
 
     Args:
         block_tables: (batch, max_blocks), any int type. Entries past ceil(kv_seq_len / block_size)
-            are not looked at.
+            are not looked at. `[]` without requests.
         kv_seq_len: (batch,), ints. Keys of each request, 0 or more.
         block_size: tokens per block.
 
@@ -69,8 +72,10 @@ def find_shared_groups(block_tables, kv_seq_len, block_size):
         A request whose keys are all shared keeps no private block, which `relay_attention` allows.
 
     Raises:
+        TypeError: block_size is no int.
         ValueError: wrong rank or length of an input, a negative length, a length that needs more
-            than max_blocks entries, or a needed entry that is negative.
+            than max_blocks entries, or a length, a needed entry or a block_size that is outside
+            int32 or too small.
 
     Example:
         >>> tables = [[7, 3, 4, -1], [7, 3, 5, 6], [2, 9, -1, -1]]
@@ -82,6 +87,7 @@ def find_shared_groups(block_tables, kv_seq_len, block_size):
                [ 5,  6, -1, -1],
                [ 2,  9, -1, -1]], dtype=int32)
     """
+    block_size = _checked_block_size(block_size)
     block_tables, kv_seq_len = _checked(block_tables, kv_seq_len, block_size)
     batch, max_blocks = block_tables.shape
     num_full_blocks = kv_seq_len // block_size
@@ -105,10 +111,27 @@ def find_shared_groups(block_tables, kv_seq_len, block_size):
     return SharedGroups(kv_share_map, kv_share_len, share_block_tables, private_tables)
 
 
+def _checked_block_size(block_size):
+    """block_size as a Python int, with which no product wraps."""
+    try:
+        block_size = operator.index(block_size)
+    except TypeError:
+        raise TypeError(
+            f"find_shared_groups: block_size must be an int, got {block_size!r}"
+        ) from None
+    if not 1 <= block_size <= INT32_MAX:
+        raise ValueError(
+            f"find_shared_groups: block_size must be at least 1 and below 2**31, got {block_size}"
+        )
+    return block_size
+
+
 def _checked(block_tables, kv_seq_len, block_size):
     """The inputs as int64 arrays, after all checks."""
     block_tables = np.asarray(block_tables)
     kv_seq_len = np.asarray(kv_seq_len)
+    if block_tables.shape == (0,):  # a list of no rows has no columns either
+        block_tables = block_tables.reshape(0, 0)
     for name, array, rank in (("block_tables", block_tables, 2), ("kv_seq_len", kv_seq_len, 1)):
         if array.ndim != rank:
             raise ValueError(
@@ -116,32 +139,29 @@ def _checked(block_tables, kv_seq_len, block_size):
             )
         if array.size and array.dtype.kind not in "iu":
             raise ValueError(f"find_shared_groups: {name} must hold ints, got {array.dtype}")
-    if block_size < 1:
-        raise ValueError(f"find_shared_groups: block_size must be at least 1, got {block_size}")
-    block_tables = block_tables.astype(np.int64)
-    kv_seq_len = kv_seq_len.astype(np.int64)
     batch, max_blocks = block_tables.shape
     if len(kv_seq_len) != batch:
         raise ValueError(
             f"find_shared_groups: kv_seq_len must have one entry per row of block_tables "
-            f"({batch}), "
-            f"got {len(kv_seq_len)}"
+            f"({batch}), got {len(kv_seq_len)}"
         )
-    num_blocks = -(-kv_seq_len // block_size)
-    for request in np.flatnonzero((kv_seq_len < 0) | (num_blocks > max_blocks)):
+    # Values are compared before they become int64, to which large uint64 ones would wrap.
+    max_len = min(max_blocks * block_size, INT32_MAX)
+    for request in np.flatnonzero((kv_seq_len < 0) | (kv_seq_len > max_len)):
         raise ValueError(
-            f"find_shared_groups: kv_seq_len[{request}] must be between 0 and max_blocks * "
-            f"block_size "
-            f"= {max_blocks} * {block_size}, got {kv_seq_len[request]}"
+            f"find_shared_groups: kv_seq_len[{request}] must be below 2**31 and between 0 and "
+            f"max_blocks * block_size = {max_blocks} * {block_size}, got {kv_seq_len[request]}"
         )
-    is_needed = np.arange(max_blocks) < num_blocks[:, None]
-    for request, entry in np.argwhere(is_needed & (block_tables < 0)):
+    kv_seq_len = kv_seq_len.astype(np.int64)
+    is_needed = np.arange(max_blocks) < -(-kv_seq_len // block_size)[:, None]
+    is_wrong = (block_tables < 0) | (block_tables > INT32_MAX)
+    for request, entry in np.argwhere(is_needed & is_wrong):
         raise ValueError(
-            f"find_shared_groups: block_tables[{request}][{entry}] must be 0 or more, as "
-            f"kv_seq_len[{request}]={kv_seq_len[request]} needs it, got "
+            f"find_shared_groups: block_tables[{request}][{entry}] must be 0 or more and below "
+            f"2**31, as kv_seq_len[{request}]={kv_seq_len[request]} needs it, got "
             f"{block_tables[request, entry]}"
         )
-    return block_tables, kv_seq_len
+    return block_tables.astype(np.int64), kv_seq_len
 
 
 class _Node:

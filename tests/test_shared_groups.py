@@ -121,6 +121,28 @@ def test_unused_entries_are_not_looked_at():
     np.testing.assert_array_equal(groups.block_tables, [[6, -1, -1], [-1] * 3, [-1] * 3])
 
 
+@pytest.mark.parametrize("padding", [-(2**40), 2**31, 2**63 - 1])
+def test_unused_entries_may_be_outside_int32(padding):
+    groups = find_shared_groups([[5, 2**31 - 1, padding], [5, padding, padding]], [8, 4], 4)
+    np.testing.assert_array_equal(groups.share_block_tables, [[5, -1, -1]])
+    np.testing.assert_array_equal(groups.block_tables, [[2**31 - 1, -1, -1], [-1] * 3])
+
+
+def test_small_int_types_do_not_wrap():
+    """3 blocks of np.uint8(100) tokens."""
+    tables = np.array([[1, 2, 3], [1, 2, 3]], np.uint8)
+    groups = find_shared_groups(tables, [300, 300], np.uint8(100))
+    np.testing.assert_array_equal(groups.kv_share_len, [300])
+
+
+def test_no_requests_as_an_empty_list():
+    groups = find_shared_groups([], [], 16)
+    expected = find_shared_groups(np.zeros((0, 4)), [], 16)
+    assert [array.dtype for array in groups] == [array.dtype for array in expected]
+    assert [array.shape for array in groups] == [(0,), (0,), (0, 0), (0, 0)]
+    assert [array.shape for array in expected] == [(0,), (0,), (0, 4), (0, 4)]
+
+
 @pytest.mark.parametrize(
     "tables, kv_seq_len",
     [
@@ -234,8 +256,8 @@ def test_groups_give_what_the_whole_tables_give():
 @pytest.mark.parametrize(
     "tables, kv_seq_len, block_size, message",
     [
-        ([[0, 1]], [9], 4, r"kv_seq_len\[0\] must be between 0 and .* 2 \* 4, got 9"),
-        ([[0], [1]], [4, -1], 4, r"kv_seq_len\[1\] must be between 0 and .*, got -1"),
+        ([[0, 1]], [9], 4, r"kv_seq_len\[0\] must be .* between 0 and .* 2 \* 4, got 9"),
+        ([[0], [1]], [4, -1], 4, r"kv_seq_len\[1\] must be .* between 0 and .*, got -1"),
         ([[0, 1], [2, -1]], [8, 5], 4, r"block_tables\[1\]\[1\] .*kv_seq_len\[1\]=5 .*got -1"),
         (
             [[0, 1]],
@@ -246,12 +268,46 @@ def test_groups_give_what_the_whole_tables_give():
         ([0, 1], [8], 4, r"block_tables must have rank 2, got shape \(2,\)"),
         ([[0, 1]], 8, 4, r"kv_seq_len must have rank 1, got shape \(\)"),
         ([[0.0, 1.0]], [8], 4, "block_tables must hold ints, got float64"),
-        ([[0, 1]], [8], 0, "block_size must be at least 1, got 0"),
+        ([[0, 1]], [8], 0, "block_size must be at least 1 .*, got 0"),
+        ([[0, 1]], [8], 2**31, r"block_size must be .* below 2\*\*31, got 2147483648"),
+        ([[0]], [2**31], 2**31 - 1, r"kv_seq_len\[0\] must be .*, got 2147483648"),
+        ([[0, 0]], [2**31], 2**30, r"kv_seq_len\[0\] must be below 2\*\*31 .*, got 2147483648"),
+        (
+            [[0]],
+            np.array([2**64 - 1], np.uint64),
+            4,
+            r"kv_seq_len\[0\] must be .*, got 18446744073709551615",
+        ),
     ],
 )
 def test_refuses(tables, kv_seq_len, block_size, message):
     with pytest.raises(ValueError, match=f"find_shared_groups: {message}"):
         find_shared_groups(tables, kv_seq_len, block_size)
+
+
+@pytest.mark.parametrize(
+    "block, dtype",
+    [
+        (2**32 + 5, np.int64),
+        (2**31, np.int64),
+        (2**32 - 1, np.uint32),
+        (2**64 - 1, np.uint64),
+        (2**63 + 5, np.uint64),
+        (-1, np.int8),
+        (-(2**32) + 5, np.int64),
+    ],
+)
+def test_refuses_block_ids_outside_int32(block, dtype):
+    tables = np.array([[0, 1], [2, block]], dtype)
+    message = rf"find_shared_groups: block_tables\[1\]\[1\] must be .*, got {block}$"
+    with pytest.raises(ValueError, match=message):
+        find_shared_groups(tables, [2, 2], 1)
+
+
+@pytest.mark.parametrize("block_size", [2.0, "2", None, np.array([2, 2])])
+def test_refuses_a_block_size_that_is_no_int(block_size):
+    with pytest.raises(TypeError, match="find_shared_groups: block_size must be an int, got "):
+        find_shared_groups([[0, 1]], [2], block_size)
 
 
 def test_examples():
