@@ -8,8 +8,8 @@ import cases
 import numpy as np
 import pytest
 
-from mindspore_relay import masks
-from mindspore_relay.bfloat16 import to_float
+from mindspore_relay import capi, masks
+from mindspore_relay.bfloat16 import from_float, to_float
 from mindspore_relay.masks import (
     ALIBI_MASK_TYPES,
     MaskType,
@@ -163,6 +163,37 @@ def test_square_roots_may_be_rounded_another_way():
         changed = bits.copy()
         changed[200, 7] = int(bits[200, 7]) + difference
         assert first_wrong_entry(changed.view(np.float16), SQRT) == expected
+
+
+def is_taken_by_the_library(mask, dtype):
+    """Whether the C++ check of prefix_encoder takes a square-root mask."""
+    query, cache = from_float(np.zeros((1, 1, 8)), dtype), from_float(np.zeros((1, 1, 1, 8)), dtype)
+    table, slopes = np.zeros((1, 1), np.int32), np.zeros(1, np.float32)
+    args = (query, cache, cache, table, mask, [1], [1], slopes)
+    try:
+        capi.prefix_encoder(*args, mask_type=SQRT, head_num=1)
+    except ValueError as error:
+        assert "mask must have the content" in str(error) and "[255][" in str(error)
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "dtype, last_allowed_at_two", [("float32", 2), ("float16", 1), ("bfloat16", 1)]
+)
+def test_square_roots_are_taken_as_the_library_takes_them(dtype, last_allowed_at_two):
+    """Roots at the begin, in the middle and at the end of a binade, some units away from right."""
+    mask, _ = make_alibi_mask(SQRT, 1, dtype)
+    bits = mask.view(np.uint32 if dtype == "float32" else np.uint16)
+    for distance in (1, 2, 3, 4, 5, 15, 16, 17, 63, 200, 255):
+        for difference in range(-5, 6):
+            changed = bits.copy()
+            changed[255, 255 - distance] += difference
+            changed = changed.view(mask.dtype)
+            is_right = first_wrong_entry(changed, SQRT) is None
+            assert is_right == is_taken_by_the_library(changed, dtype), (distance, difference)
+            if distance == 4 and difference >= 0:
+                assert is_right == (difference <= last_allowed_at_two)
 
 
 @pytest.mark.parametrize("shape", [(256, 255), (255, 256), (512, 512), (513, 513), (4, 256, 256)])
