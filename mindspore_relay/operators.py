@@ -308,6 +308,10 @@ def reshape_and_cache(key, value, key_cache, value_cache, slot_mapping):
     Token t goes to block slot_mapping[t] // block_size, offset slot_mapping[t] % block_size. All
     slots are checked before the first write. Where a slot occurs twice, the later token stays.
 
+    Write a cache once per graph, as a decode step does: where one CPU graph writes, reads, writes
+    and reads the same cache, MindSpore copies the whole cache before the later read (TensorMove),
+    and for bfloat16, which its copy lacks, does not compile the graph.
+
     Args:
         key, value: (num_tokens, kv_head_num, head_size) or (num_tokens, kv_head_num * head_size);
             float16, bfloat16 or float32.
