@@ -26,6 +26,10 @@
  * exception, abort, exit or print leaves the library. A pointer that may be NULL is said to be so;
  * NULL for another is an error, not a crash.
  *
+ * Range. Attention sums values weighted by probabilities in float32 and divides by the sum of the
+ * probabilities at the end only: where the magnitude of the values times the number of keys passes
+ * 3.4e38, the sum may overflow to infinity.
+ *
  * Growth. A program built with this header runs with every later library of the same major version.
  * Structs begin with their size, struct_bytes, and grow at their end; fields that a caller does not
  * know are at their default, 0. A field that the library does not know is an error unless it is 0.
