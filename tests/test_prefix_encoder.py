@@ -12,7 +12,7 @@ from numerics import assert_attention_close, expect_case
 from sparse_memory import sparse_array
 
 from mindspore_relay import MaskType, prefix_encoder
-from mindspore_relay.bfloat16 import to_numpy
+from mindspore_relay.bfloat16 import from_float, to_float, to_numpy
 
 each_case = pytest.mark.parametrize("case", PREFIX_CASES, ids=lambda case: case.name)
 each_dtype = pytest.mark.parametrize("dtype", DTYPES)
@@ -174,6 +174,30 @@ def test_mask_type_may_be_given_as_the_number_of_the_documents():
     problem = build(case, "float16")
     as_int = problem._replace(kwargs={**problem.kwargs, "mask_type": 4})
     assert_same_bits(run_pynative(as_int), run_pynative(problem), "4")
+
+
+@each_dtype
+@pytest.mark.parametrize("prefix_len", [0, 5, 63, 1100])
+@pytest.mark.parametrize("kind", ["nan", "inf", "-inf"])
+def test_value_behind_the_diagonal_does_not_reach_a_row(isa, dtype, prefix_len, kind):
+    """Values of the last new token that are not finite: only the last row sees them."""
+    num_rows = 70
+    case = PrefixCase(
+        "hidden", (num_rows,), (prefix_len + num_rows,), head_num=4, kv_head_num=2, block_size=16
+    )
+    problem = build(case, dtype)
+    _, _, value, block_tables = problem.args[:4]
+    sound, sound_lse = run(problem)
+    last = prefix_len + num_rows - 1
+    bits = from_float(np.array([float(kind)]), dtype)[0]
+    value[block_tables[0, last // 16], last % 16, 1, 3] = bits  # kv head 1: query heads 2 and 3
+    output, lse = run(problem)
+    assert_same_bits(lse, sound_lse, "lse")
+    assert_same_bits(output[:-1], sound[:-1], "rows before the last")
+    sound, output = (to_float(a[-1]).reshape(4, 16) for a in (sound, output))
+    np.testing.assert_array_equal(output[2:, 3], float(kind))
+    output[2:, 3] = sound[2:, 3]
+    np.testing.assert_array_equal(output, sound)
 
 
 @each_dtype

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 
+#include "attention/hidden_values.h"
 #include "attention/mask.h"
 #include "attention/softmax_state.h"
 #include "attention/work_sizes.h"
@@ -123,6 +124,23 @@ PrefetchRows ShareOfRows(const KvSide &side, const void *const *rows, int32_t nu
           end - begin};
 }
 
+// One call of the tile kernels. Values behind a row's diagonal must not reach it, not even as
+// 0 x NaN.
+void AttendTile(const Plan &plan, const Scratch &scratch, AttendArgs *args) {
+  const int32_t *visible_keys = args->mask.visible_keys;
+  if (visible_keys == nullptr) return plan.dtype_kernels->attend(*args);
+  const int32_t first_hidden = visible_keys[0];  // the first row stands first: it sees the fewest
+  const KvTile tile = args->tile;
+  const void *rows[kKeyTile];
+  const bool is_cleaned =
+      CleanHiddenValues(plan.heads, tile, first_hidden,
+                        scratch.At<char>(scratch.layout->hidden_values), rows, &args->tile);
+  plan.dtype_kernels->attend(*args);
+  if (!is_cleaned) return;
+  args->tile = tile;
+  AddSeenValues(plan.heads, tile, first_hidden, visible_keys, args->num_rows, args->state);
+}
+
 // states <- states joined with one span of the unit's keys. PrepareRows has run for the same unit
 // and heads.
 void AttendSpan(const Plan &plan, const Unit &unit, HeadRange heads, int64_t span,
@@ -160,7 +178,7 @@ void AttendSpan(const Plan &plan, const Unit &unit, HeadRange heads, int64_t spa
       args.query = scratch.At<char>(scratch.layout->packed_query +
                                     index * PackedHeadBytes(plan, states.rows));
       args.state = states.Head(index);
-      plan.dtype_kernels->attend(args);
+      AttendTile(plan, scratch, &args);
     }
   }
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "attention/hidden_values.h"
 #include "attention/work_sizes.h"
 #include "common/int_math.h"
 
@@ -126,6 +127,8 @@ ScratchLayout MakeScratchLayout(const Plan &plan, int64_t max_heads, int64_t max
   layout.visible_keys = take(max_rows * static_cast<int64_t>(sizeof(int32_t)));
   layout.slope = take(max_head_rows * float_bytes);
   layout.distance = take(max_rows * float_bytes);
+  const bool has_diagonal = !plan.units.empty() && plan.units[0].first_position != kNoDiagonal;
+  layout.hidden_values = take(has_diagonal ? HiddenValuesBytes(plan.heads) : 0);
   layout.kernels =
       take(plan.dtype_kernels->scratch_bytes(plan.heads.head_size, plan.heads.value_head_size));
   layout.bytes = end;

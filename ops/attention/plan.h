@@ -72,6 +72,7 @@ struct ScratchLayout {
   int64_t visible_keys = 0;                             // int32_t [rows]
   int64_t slope = 0;                                    // float [heads][rows]
   int64_t distance = 0;                                 // float [rows]
+  int64_t hidden_values = 0;                            // hidden_values.h; prefill only
   int64_t kernels = 0;                                  // scratch of the tile kernels
   int64_t bytes = 0;
 };
@@ -89,9 +90,9 @@ struct Plan {
   std::vector<int32_t> members;       // requests, group by group
   std::vector<int32_t> member_begin;  // [num_groups + 1], into members
   std::vector<Path> group_path;       // [num_groups]: kRelay or kPlain
-  std::vector<int32_t>
-      prior_unit;  // [batch], scratch of the planner: unit and member of the request's prefix
-  std::vector<int32_t> prior_member;  // [batch]
+  // [batch]: unit and member of the request's prefix, for the planner.
+  std::vector<int32_t> prior_unit;
+  std::vector<int32_t> prior_member;
   ScratchLayout scratch;
   int64_t slots_bytes = 0;
   int32_t num_workers = 1;
