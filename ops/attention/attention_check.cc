@@ -142,33 +142,33 @@ Status CheckOutputs(const char *op, const TensorView &query, const TensorView &o
 
 Status CheckKvTensor(const KvTensorRule &rule, const TensorView &tensor, int32_t *head_size,
                      KvSide *side) {
-  const TensorName name(rule);
-  MS_RELAY_RETURN_IF_ERROR(CheckPresent(rule.op, name.text, tensor));
+  // The name is put together for a failure only: lists are checked at every step.
+  if (!tensor.is_present()) return CheckPresent(rule.op, TensorName(rule).text, tensor);
   if (tensor.dtype != rule.dtype) {
-    return InvalidArgument("%s: %s must have query's dtype %s, got %s", rule.op, name.text,
-                           DTypeName(rule.dtype), DTypeName(tensor.dtype));
+    return InvalidArgument("%s: %s must have query's dtype %s, got %s", rule.op,
+                           TensorName(rule).text, DTypeName(rule.dtype), DTypeName(tensor.dtype));
   }
   const int32_t leading = rule.num_leading;
   const bool has_heads = tensor.rank == leading + 2;
   if (!has_heads && tensor.rank != leading + 1) {
     return InvalidArgument(
         "%s: %s must have %d dimensions (kv heads and elements merged) or %d (apart), got shape %s",
-        rule.op, name.text, leading + 1, leading + 2, ShapeText(tensor).text);
+        rule.op, TensorName(rule).text, leading + 1, leading + 2, ShapeText(tensor).text);
   }
   const int64_t kv_heads = rule.kv_head_num;
   const int64_t inner = tensor.shape[leading];
   if (has_heads ? inner != kv_heads : inner % kv_heads != 0) {
     return InvalidArgument("%s: %s must hold kv_head_num=%d heads per token, got shape %s", rule.op,
-                           name.text, rule.kv_head_num, ShapeText(tensor).text);
+                           TensorName(rule).text, rule.kv_head_num, ShapeText(tensor).text);
   }
   const int64_t size = has_heads ? tensor.shape[leading + 1] : inner / kv_heads;
   if (*head_size == 0) {
-    MS_RELAY_RETURN_IF_ERROR(CheckHeadSize(rule.op, name.text, size));
+    MS_RELAY_RETURN_IF_ERROR(CheckHeadSize(rule.op, TensorName(rule).text, size));
     *head_size = static_cast<int32_t>(size);
   } else if (size != *head_size) {
     return InvalidArgument(
         "%s: %s must have head_size=%d, got head_size=%" PRId64 " (shape %s, kv_head_num=%d)",
-        rule.op, name.text, *head_size, size, ShapeText(tensor).text, rule.kv_head_num);
+        rule.op, TensorName(rule).text, *head_size, size, ShapeText(tensor).text, rule.kv_head_num);
   }
   const int64_t element_bytes = DTypeBytes(tensor.dtype);
   side->data = tensor.bytes();
