@@ -5,12 +5,14 @@
 import importlib.util
 import json
 import platform
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from bench_rows import RATES, bench_row
 
 from mindspore_relay import reference
 from mindspore_relay.bfloat16 import bfloat16_bits
@@ -22,13 +24,6 @@ from bench import floors, kv_pool, machine, oracle, problems, report, storage  #
 from bench.worker import Session  # noqa: E402
 from bench.workers import Worker, WorkerLostError  # noqa: E402
 
-# A machine that reads a byte, and multiplies, at round rates.
-RATES = {
-    "dram_read_gb_s": 10.0,
-    "matrix_unit": "amx",
-    "matrix_gflop_s": 1000.0,
-    "float32_gflop_s": 100.0,
-}
 DECODE = problems.Problem(problems.DECODE, "bf16", 8, 512, 128)
 PREFILL = problems.Problem(problems.PREFILL, "fp16", 2, 256, q_len=128)
 ROW_KEYS = {
@@ -76,10 +71,10 @@ def test_rate_that_the_floor_assumes(dtype, matrix, float32, expected):
 
 
 def test_headline_is_the_grid_and_the_prefill_shapes():
-    chosen = problems.preset("headline", ("bf16", "fp16"))
+    chosen = problems.preset(("headline",), ("bf16", "fp16"))
     assert len(chosen) == len(set(chosen)) == 2 * (8 * 4 + 6)
     assert {p.batch for p in chosen if p.is_decode} == {1, 8, 32, 64}
-    assert set(chosen) <= set(problems.preset("full", ("bf16", "fp16")))
+    assert set(chosen) <= set(problems.preset(("full",), ("bf16", "fp16")))
 
 
 def test_rates_of_two_measurements_are_the_best_of_each():
@@ -174,20 +169,38 @@ def test_what_torch_users_write_is_right(problem):
         assert session.do_check(variant)["rel_l2"] < (7e-3 if problem.dtype == "bf16" else 1e-3)
 
 
+def test_torch_reads_the_whole_pool_before_any_of_it_again():
+    """Relay reads less than plain with its copies: it must not rotate over fewer bytes."""
+    pytest.importorskip("torch", reason="the peer torch is not installed")
+    from bench import impl_torch
+
+    pool_bytes = 16 * DECODE.num_blocks * 128 * 4096
+    family = impl_torch.create(1, pool_bytes)
+    Session(family).do_problem(vars(DECODE))
+    for variant in impl_torch.FUNCTIONS:
+        if variant[0] == "prefix_encoder":
+            continue
+        calls = [family.prepare(*variant) for _ in range(family.copies(*variant))]
+        addresses = [
+            tensor.data_ptr() for call in calls for pair in call._tensors for tensor in pair
+        ]
+        assert len(set(addresses)) == len(addresses)
+        size = sum(t.nbytes for call in calls for pair in call._tensors for t in pair)
+        assert size > 0.7 * pool_bytes
+
+
+def test_only_chooses_problems_by_name(tmp_path):
+    outcome = run_bench(
+        "--preset", "headline", "--only", "fp16 B32 S2048.*/32", "--list", cwd=tmp_path
+    )
+    assert outcome.stdout == "decode fp16 B32 S2048+128 heads 32/32\n"
+
+
 def test_missing_peer_says_what_to_install():
     if importlib.util.find_spec("vllm"):
         pytest.skip("vllm is installed here, it is not missing")
     with pytest.raises(WorkerLostError, match=r"vllm: (.|\n)*to install it: "):
         Worker("vllm", num_threads=1, pool_bytes=1)
-
-
-def bench_row(op, impl, ms, **more):
-    return {
-        **{"op": op, "impl": impl, "ms": ms, "ratio": ms, "floor_ms": 1.0, "rel_l2": None},
-        **{"dtype": "bf16", "batch": 1, "prefix": 512, "private": 128, "q_len": 1},
-        **{"head_num": 32, "kv_head_num": 8, "head_size": 128, "threads": 1, "runs": 5},
-        **{"plan_us": 3.0, **more},
-    }
 
 
 def test_page_shows_every_number_of_a_cell():
@@ -199,22 +212,51 @@ def test_page_shows_every_number_of_a_cell():
         bench_row("relay", "torch", 5.0),
     ]
     result = {
-        **{"preset": "quick", "threads": 1, "command": "c", "commit": "abc", "versions": {}},
+        **{"presets": ["quick"], "threads": 1, "command": "c", "commit": "abc", "versions": {}},
         **{"machine": machine.describe(), "rates": {**RATES, "matrix_gflop_s": 0.0}},
         **{"notes": ["left out: nothing"], "pool_gb": 1, "rows": rows},
     }
-    page = report.page(result, [("title", "file.png")])
-    for text in ("**1.25**", "1.38", "2.5", "vllm, plain", "abc", "left out", "float32 rate"):
+    page = report.page(result, [("title", "file.png")], "| a claim |")
+    texts = ("**1.25**", "1.38", "2.5", "vllm, plain", "0.50 (vllm)", "a claim", "abc")
+    for text in (*texts, "left out", "float32 rate"):
         assert text in page
     # The automatic choice took plain, 25 % slower than relay; the best peer takes twice the time.
     assert "| decode | bf16 | 1 | 1.25 | 1.25 | 25% | 2.00 | 2.00 |" in page
 
 
 def run_bench(*arguments, cwd):
-    command = [sys.executable, SCRIPTS_DIR / "bench_attention.py", *arguments]
     return subprocess.run(
-        [str(word) for word in command], cwd=cwd, capture_output=True, text=True, timeout=600
+        bench_command(*arguments), cwd=cwd, capture_output=True, text=True, timeout=600
     )
+
+
+def bench_command(*arguments):
+    command = [sys.executable, SCRIPTS_DIR / "bench_attention.py", *arguments]
+    return [str(word) for word in command]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_ended_writes_what_it_measured(number, tmp_path):
+    arguments = ("--preset", "full", "--dtype", "fp16", "--threads", 1, "--pool-gb", 0.03)
+    process = subprocess.Popen(
+        bench_command(*arguments, "--seconds", 0.001, "--report", "report"),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        name = next(line for line in process.stdout if line.startswith("decode ")).split(":")[0]
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=300)
+    finally:
+        process.kill()
+    assert process.returncode == 1
+    assert f"interrupted by {number.name}" in errors
+    result = json.loads((tmp_path / "report" / "full.json").read_text())
+    assert name in {str(report.problem_of(row)) for row in result["rows"]}
+    assert any("ended early" in note for note in result["notes"])
+    assert "ended early" in (tmp_path / "report" / "full.md").read_text()
 
 
 def test_quick_run_writes_what_it_promises(tmp_path):
@@ -262,6 +304,9 @@ def test_quick_run_writes_what_it_promises(tmp_path):
         (("--peers", "numpy"), "'numpy' is none of torch, mindspore, vllm"),
         (("--threads", 0), "--threads must be 1 to the number of processors, got 0"),
         (("--pool-gb", 0), "must be positive"),
+        (("--preset", "quick,slow"), "'slow' is none of quick, headline, claims, growth, full"),
+        (("--only", "("), "'(': "),
+        (("--only", "B9 "), "no problem is left"),
     ],
 )
 def test_wrong_options_are_named(arguments, text, tmp_path):

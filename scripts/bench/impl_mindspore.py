@@ -203,8 +203,10 @@ class MindSpore(Family):
             keys_values = step.keys_values
         return _NetCall(net, [self._query, *inputs], mode, keys_values, self._query_shape)
 
-    def copies(self):
-        return self._pool.copies(self.problem)
+    def copies(self, op, impl):
+        if impl != "mindspore_composed":
+            return self._pool.copies(self.problem)
+        return self._flat.copies(self.problem, kv_shapes(self.problem, op == "plain")[1])
 
     def _set_pools(self, min_bytes):
         """Caches of at least min_bytes, and lengths; the head-major pool shares their memory."""

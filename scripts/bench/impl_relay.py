@@ -9,6 +9,7 @@ Descriptions of the arrays are prepared outside the time, as a C caller would ke
 """
 
 import ctypes
+import os
 import time
 
 import numpy as np
@@ -48,8 +49,9 @@ class _RelayCall(Call):
         family.plan(self._operation, self._step, path)
         self._workspace = family.reserve(self._operation.workspace_bytes)
         self._output = family.output
+        self.facts = {"isa": family.versions["isa"]}
         if family.problem.is_decode:
-            self.facts = {"path": self._operation.relay_path()[0]}
+            self.facts["path"] = self._operation.relay_path()[0]
         self.keys_values = self._step.keys_values
 
     def run(self):
@@ -66,7 +68,7 @@ class _RelayCall(Call):
 class Relay(Family):
     def __init__(self, num_threads, pool_bytes):
         _library.set_num_threads(num_threads)
-        self.versions = {"mindspore_relay": _version(), "isa": _library.isa_name()}
+        self.versions = {"mindspore_relay": _version(), "isa": _isa()}
         if _is_stale():
             self.notes = ("the library is older than ops/: what was measured is not this commit",)
         self._pool_bytes = pool_bytes
@@ -92,7 +94,7 @@ class Relay(Family):
             return _RelayCall(self, "plain")
         return _RelayCall(self, "relay" if impl.endswith(".forced") else "auto")
 
-    def copies(self):
+    def copies(self, op, impl):
         return self.pool.copies(self.problem)
 
     def plan(self, operation, step, path):
@@ -144,6 +146,19 @@ class Relay(Family):
 
 def _version():
     return _library.library().MsRelayVersion().decode()
+
+
+def _isa():
+    """Instruction set in use.
+
+    Raises:
+        ValueError: the one that the environment asks for cannot be used here.
+    """
+    isa = _library.isa_name()
+    if not isa:
+        wanted = os.environ.get("MINDSPORE_RELAY_ISA")
+        raise ValueError(f"this machine or library has no instruction set {wanted!r}")
+    return isa
 
 
 def _is_stale():

@@ -131,10 +131,10 @@ class Torch(Family):
         self.query = self.to_torch(query)
         joined_bytes = problem.batch * problem.kv_len * problem.token_bytes
         with_joined = problem.is_decode and joined_bytes <= MAX_JOINED_BYTES
-        self._rows = kv_shapes(problem, with_joined)[1] if with_joined else self._parts()[1]
-        if self._pool is None or not self._pool.fits(problem, self._rows):
+        num_rows = self._shapes(with_joined)[1]
+        if self._pool is None or not self._pool.fits(problem, num_rows):
             self._pool = None
-            needed = self._rows * problem.token_bytes // problem.kv_head_num
+            needed = num_rows * problem.token_bytes // problem.kv_head_num
             self._pool = HeadMajorPool(problem, max(self._pool_bytes, needed))
         variants = [v for v in FUNCTIONS if (v[0] == "prefix_encoder") != problem.is_decode]
         return [v for v in variants if v[0] != "plain" or with_joined]
@@ -142,18 +142,18 @@ class Torch(Family):
     def prepare(self, op, impl):
         return _TorchCall(self, *FUNCTIONS[op, impl])
 
-    def copies(self):
-        return self._pool.copies(self.problem, self._rows)
+    def copies(self, op, impl):
+        # A request's copy of the prefix makes plain read far more than relay: each rotates alone.
+        return self._pool.copies(self.problem, self._shapes(FUNCTIONS[op, impl][1])[1])
 
     def take(self, is_joined):
-        shapes = kv_shapes(self.problem, True)[0] if is_joined else self._parts()[0]
-        return self._pool.take(shapes)
+        return self._pool.take(self._shapes(is_joined)[0])
 
-    def _parts(self):
-        """Shapes for kv_shapes(..., False); the prefix of a prefill belongs to each request."""
+    def _shapes(self, is_joined):
+        """What kv_shapes says; the prefix of a prefill belongs to each request."""
         p = self.problem
         if p.is_decode:
-            return kv_shapes(p, False)
+            return kv_shapes(p, is_joined)
         shapes = [(p.batch, p.kv_head_num, n, p.head_size) for n in (p.prefix, p.q_len)]
         return shapes, sum(int(np.prod(shape[:-1])) for shape in shapes)
 

@@ -101,7 +101,7 @@ class Vllm(Family):
     def prepare(self, op, impl):
         return _VllmCall(self)
 
-    def copies(self):
+    def copies(self, op, impl):
         return self.pool.copies(self.problem)
 
     def attend(self, block_table):

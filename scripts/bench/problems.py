@@ -141,12 +141,49 @@ def _growth(dtype):
 
 def _full(dtype):
     """Headline, growth, and the shapes where the automatic choice is hard."""
-    choice = [
-        _decode(dtype, 8, 4000, 128, kv_head_num=1, head_num=8),
-        _decode(dtype, 128, 128, 128),
-        *(_decode(dtype, b, 256, 64) for b in (2, 4)),
+    return list(dict.fromkeys(_headline(dtype) + _growth(dtype) + _choices(dtype)))
+
+
+# Prefix and private length of the steps that instruction sets are compared at.
+ISA_SHAPES = ((512, 128), (512, 512), (2048, 128), (4096, 128))
+ISA_BATCHES = (1, 8)
+# Where choosing between relay and plain is hard; (head_num, kv_head_num, batch, prefix, private).
+CHOICE_SHAPES = (
+    (8, 1, 8, 4000, 128),
+    (32, 8, 128, 128, 128),
+    (32, 8, 2, 256, 64),
+    (32, 8, 4, 256, 64),
+)
+# (batch, prefix, private) of the speed-up over plain, here and of MindSpore's own operators.
+RELAY_GAIN = (64, 4096, 128)
+COMPOSED_GAIN = (32, 2048, 128)
+# Growth: batch, prefix and several private lengths; two prefixes, at all BATCHES, and the private
+# length.
+GROWTH_PRIVATE = (32, 2048, (128, 512, 1024, 2048))
+GROWTH_BATCH = ((128, 4096), 128)
+
+
+def _isas(dtype):
+    return [_decode(dtype, b, *shape) for shape in ISA_SHAPES for b in ISA_BATCHES]
+
+
+def _choices(dtype):
+    return [
+        _decode(dtype, batch, prefix, private, kv_head_num, head_num)
+        for head_num, kv_head_num, batch, prefix, private in CHOICE_SHAPES
     ]
-    return list(dict.fromkeys(_headline(dtype) + _growth(dtype) + choice))
+
+
+def _claims(dtype):
+    """What the project claims beside the headline; bench/claims.py makes the table."""
+    gains = [_decode(dtype, *RELAY_GAIN), _decode(dtype, *COMPOSED_GAIN)]
+    growth = []
+    if dtype == "bf16":
+        batch, prefix, privates = GROWTH_PRIVATE
+        growth = [_decode(dtype, batch, prefix, private) for private in privates]
+        prefixes, private = GROWTH_BATCH
+        growth += [_decode(dtype, b, prefix, private) for prefix in prefixes for b in BATCHES]
+    return list(dict.fromkeys(_isas(dtype) + gains + growth + _choices(dtype)))
 
 
 def _doubling(first, last):
@@ -157,15 +194,32 @@ def _doubling(first, last):
     return numbers
 
 
-PRESETS = {"quick": _quick, "headline": _headline, "growth": _growth, "full": _full}
+PRESETS = {
+    "quick": _quick,
+    "headline": _headline,
+    "claims": _claims,
+    "growth": _growth,
+    "full": _full,
+}
 
 
 @functools.cache
-def preset(name, dtypes):
-    """Problems of a preset, in an order that seldom needs another cache: a new one costs seconds.
+def preset(names, dtypes):
+    """Problems of presets, in an order that seldom needs another cache: a new one costs seconds.
 
     Args:
-        name: key of PRESETS. dtypes: tuple of some of DTYPES.
+        names: tuple of keys of PRESETS. dtypes: tuple of some of DTYPES.
     """
-    problems = [problem for dtype in dtypes for problem in PRESETS[name](dtype)]
+    problems = [p for dtype in dtypes for name in names for p in PRESETS[name](dtype)]
+    problems = list(dict.fromkeys(problems))
     return sorted(problems, key=lambda p: (dtypes.index(p.dtype), p.kv_head_num))
+
+
+def is_for_isas(problem, names):
+    """Whether the presets compare instruction sets at this problem."""
+    return "claims" in names and problem in _isas(problem.dtype)
+
+
+def is_for_composed(problem, names):
+    """Whether the presets need MindSpore's own operators at this problem, without --peers too."""
+    return "claims" in names and problem == _decode("fp16", *COMPOSED_GAIN)

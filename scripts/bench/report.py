@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables: one line per measured problem on the terminal, and a page in Markdown."""
 
+import dataclasses
 import math
+
+from bench.problems import DECODE, PREFILL, Problem
 
 OURS = "mindspore_relay"
 # How this project is called, where the column already says that it is this project.
@@ -33,6 +36,25 @@ def cells(rows):
     return result
 
 
+def is_decode(row):
+    return row["op"] != "prefix_encoder"
+
+
+def problem_of(row):
+    """The Problem that a row measured."""
+    names = (field.name for field in dataclasses.fields(Problem) if field.name in row)
+    return Problem(DECODE if is_decode(row) else PREFILL, **{name: row[name] for name in names})
+
+
+def cell_name(cell):
+    """Such as "decode bf16 B8 S512+128 heads 32/8"."""
+    return str(problem_of(ours(cell)))
+
+
+def is_peer(impl):
+    return impl in _PEERS
+
+
 def ours(cell):
     """This project's row of a cell: the automatic choice, or the prefill."""
     return cell.get(("relay", OURS)) or cell[("prefix_encoder", OURS)]
@@ -40,7 +62,7 @@ def ours(cell):
 
 def best_peer(cell):
     """The fastest row of another library, or None."""
-    peers = [row for (_, impl), row in cell.items() if impl in _PEERS]
+    peers = [row for (_, impl), row in cell.items() if is_peer(impl)]
     return min(peers, key=lambda row: row["ms"], default=None)
 
 
@@ -55,16 +77,27 @@ def line(row):
     return text + (f"  ({row['path']})" if row.get("path") else "")
 
 
-def page(result, images):
+def peer_line(cell):
+    """This project against the fastest of the others, for the terminal; "" without any."""
+    peer = best_peer(cell)
+    if not peer:
+        return ""
+    share = ours(cell)["ms"] / peer["ms"]
+    return f"  best peer: {peer['op']} {peer['impl']}, this project takes {share:.2f} of its time"
+
+
+def page(result, images, claims):
     """The result of a run as a page.
 
     Args:
         result: what bench_attention.py writes as JSON.
         images: [(title, file name)] of the plots.
+        claims: table of bench/claims.py, Markdown.
     """
     parts = [_head(result)]
     parts += [f"![{title}]({name})" for title, name in images]
     grid = cells(result["rows"])
+    parts.append("## Claims\n\n" + claims)
     parts.append(_summary(grid))
     dtypes = list(dict.fromkeys(key[1] for key in grid))
     for kind, title in (("decode", "Decode"), ("prefill", "Prefill with a cached prefix")):
@@ -80,7 +113,7 @@ def _head(result):
     caches = ", ".join(f"{name} {size}" for name, size in machine["caches"].items())
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     lines = [
-        f"# Preset {result['preset']}, {result['threads']} threads",
+        f"# Preset {', '.join(result['presets'])}, {result['threads']} threads",
         "",
         "Written by `scripts/bench_attention.py`; how to read it: "
         "[docs/benchmarks.md](../benchmarks.md).",
@@ -112,7 +145,7 @@ def _summary(grid):
     for kind, dtype in dict.fromkeys(key[:2] for key in grid):
         chosen = [cell for key, cell in grid.items() if key[:2] == (kind, dtype)]
         ratios = [ours(cell)["ratio"] for cell in chosen]
-        losses = [loss for loss in map(_choice_loss, chosen) if loss is not None]
+        losses = [loss for loss in map(choice_loss, chosen) if loss is not None]
         gains = [best_peer(c)["ms"] / ours(c)["ms"] for c in chosen if best_peer(c)]
         lines.append(
             f"| {kind} | {dtype} | {len(chosen)} | {geometric_mean(ratios):.2f} | "
@@ -122,7 +155,7 @@ def _summary(grid):
     return "\n".join(lines)
 
 
-def _choice_loss(cell):
+def choice_loss(cell):
     """How much slower the path that was chosen is than the other one; None: not measured."""
     plain, forced_relay = cell.get(("plain", OURS)), cell.get(("relay", "mindspore_relay.forced"))
     if not plain:
@@ -147,6 +180,7 @@ def _table(kind, grid):
     head += [WAYS[impl] for impl in ways]
     head += ["x floor", "plan µs"] + (["own plain", "path"] if is_decode else [])
     head += [f"{impl}, {op}" if is_decode else impl for op, impl in peers]
+    head += ["of the best peer's time"] if peers else []
     has_errors = any(ours(cell)["rel_l2"] is not None for cell in grid.values())
     head += ["rel. L2"] if has_errors else []
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
@@ -159,6 +193,7 @@ def _table(kind, grid):
         fields += [f"**{row['ratio']:.2f}**", f"{row['plan_us']:.0f}"]
         fields += [_ms(cell.get(("plain", OURS))), row["path"]] if is_decode else []
         fields += [_ms(cell.get(variant)) for variant in peers]
+        fields += [_share(cell)] if peers else []
         fields += [f"{row['rel_l2']:.1e}"] if has_errors else []
         lines.append("| " + " | ".join(fields) + " |")
     return "\n".join(lines)
@@ -166,3 +201,8 @@ def _table(kind, grid):
 
 def _ms(row):
     return f"{row['ms']:.3g}" if row else "–"
+
+
+def _share(cell):
+    peer = best_peer(cell)
+    return f"{ours(cell)['ms'] / peer['ms']:.2f} ({peer['impl']})" if peer else "–"

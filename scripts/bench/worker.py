@@ -55,8 +55,8 @@ class Family:
         """A Call over keys and values that the last ones did not touch."""
         raise NotImplementedError
 
-    def copies(self):
-        """Number of calls until keys and values are read again."""
+    def copies(self, op, impl):
+        """Number of calls of a variant until it reads keys and values again."""
         raise NotImplementedError
 
 
@@ -94,9 +94,8 @@ class Session:
 
     def do_measure(self, variant, runs):
         # One call more than is timed: the first one wakes threads and, the first time, compiles.
-        calls = [
-            self._family.prepare(*variant) for _ in range(min(runs, self._family.copies()) + 1)
-        ]
+        num_calls = min(runs, self._family.copies(*variant)) + 1
+        calls = [self._family.prepare(*variant) for _ in range(num_calls)]
         calls[0].run()
         seconds, plan_seconds = [], []
         for index in range(runs):

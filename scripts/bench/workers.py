@@ -35,14 +35,19 @@ class Worker:
     """One process, see worker.py.
 
     Args:
-        family: key of worker.FAMILIES. python: its interpreter.
+        family: key of worker.FAMILIES. python: its interpreter. isa: instruction set for this
+            project's library, None: its own choice.
+
+    Attributes:
+        name: of the family and, if one was asked for, the instruction set.
 
     Raises:
         WorkerLostError: the library cannot be loaded.
     """
 
-    def __init__(self, family, num_threads, pool_bytes, python=sys.executable):
-        self.family = family
+    def __init__(self, family, num_threads, pool_bytes, python=sys.executable, isa=None):
+        self.family, self.isa = family, isa
+        self.name = f"{family}.{isa}" if isa else family
         self.is_lost = False
         self._log = tempfile.TemporaryFile(mode="w+")
         environment = {
@@ -51,6 +56,8 @@ class Worker:
             "MINDSPORE_RELAY_NUM_THREADS": str(num_threads),
             "GLOG_v": "3",  # MindSpore: errors only
         }
+        if isa:
+            environment["MINDSPORE_RELAY_ISA"] = isa
         command = [python, SCRIPTS_DIR / "bench_worker.py", family, num_threads, pool_bytes]
         self._process = subprocess.Popen(
             [str(word) for word in command],
@@ -59,10 +66,12 @@ class Worker:
             stderr=self._log,
             text=True,
             env=environment,
+            # Signals from a terminal or from `timeout` are for the parent, which ends its workers.
+            start_new_session=True,
         )
         try:
             first = self._receive()
-            self.versions, self.notes = first["versions"], first["notes"]
+            self.versions, self.notes = {} if isa else first["versions"], first["notes"]
         except WorkerError as error:
             raise WorkerLostError(f"{error}\nto install it: {_HINTS[family]}") from None
 
@@ -79,9 +88,11 @@ class Worker:
         """Relative L2 error against float64."""
         return self._ask(do="check", variant=variant)["rel_l2"]
 
-    def close(self):
-        """Ends the process."""
+    def close(self, *, at_once=False):
+        """Ends the process; at_once: without waiting for what it does."""
         try:
+            if at_once:
+                self._process.kill()
             self._process.stdin.write('{"do": "quit"}\n')
             self._process.stdin.close()
             self._process.wait(timeout=20)
@@ -106,12 +117,10 @@ class Worker:
             self._log.seek(0)
             last_lines = "".join(self._log.readlines()[-8:])
             status = self._process.wait()
-            raise WorkerLostError(
-                f"{self.family}: the process ended, status {status}\n{last_lines}"
-            )
+            raise WorkerLostError(f"{self.name}: the process ended, status {status}\n{last_lines}")
         answer = json.loads(line)
         if "error" in answer:
-            raise WorkerError(f"{self.family}: {answer['error']}")
+            raise WorkerError(f"{self.name}: {answer['error']}")
         return answer
 
 
