@@ -3,13 +3,17 @@
 """Calls the C interface by ctypes, without MindSpore.
 
 For what MindSpore cannot show: other instruction sets in one process, strided tensors, and memory
-that an operator must not touch. Outputs and workspace are filled with NaN before each run and lie
-between guard bytes that are looked at after it.
+that an operator must not touch. Every tensor and the workspace lie in pages of their own between
+two pages without any access right: `guard` says whether they end where the page behind begins
+("after") or begin where the page before ends ("before"). One byte too far ends the process, as
+does a write to an input, whose pages are read-only. What is left of the pages on the other side
+holds a pattern that is looked at after the run. Outputs and workspace are filled with NaN before.
 
 Arrays are NumPy arrays in the storage of `mindspore_relay.bfloat16`: uint16 is bfloat16.
 """
 
 import ctypes
+import mmap
 
 import numpy as np
 
@@ -22,9 +26,14 @@ PATHS = {"auto": 0, "relay": 1, "plain": 2}
 
 # Every byte 0xff makes a NaN of each dtype.
 _FILL = 0xFF
-_GUARD = 0xA5
-_GUARD_BYTES = 256
-_ALIGNMENT_BYTES = 64
+_PATTERN = 0xA5
+_PROT_NONE = 0
+_WORKSPACE_ALIGNMENT_BYTES = 64
+# Inputs above it stay where they are: some tests describe more memory than the machine has.
+_MAX_COPIED_BYTES = 64 << 20
+
+_mprotect = ctypes.CDLL(None, use_errno=True).mprotect
+_mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 class _Tensor(ctypes.Structure):
@@ -58,21 +67,90 @@ class _Options(ctypes.Structure):
     ]
 
 
-class GuardedArray:
-    """An array of NaN between guard bytes. `array` is the array, 64-byte aligned."""
+def _protect(address, num_bytes, protection):
+    if _mprotect(address, num_bytes, protection):
+        raise OSError(ctypes.get_errno(), "mprotect failed")
 
-    def __init__(self, shape, dtype):
-        num_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        self._memory = np.full(num_bytes + 2 * _GUARD_BYTES + _ALIGNMENT_BYTES, _GUARD, np.uint8)
-        shift = -(self._memory.ctypes.data + _GUARD_BYTES) % _ALIGNMENT_BYTES
-        self._begin = _GUARD_BYTES + shift
+
+class GuardedBytes:
+    """`bytes`: an array of bytes at the edge of a page without access rights."""
+
+    def __init__(self, num_bytes, guard, alignment=1):
+        page = mmap.PAGESIZE
+        self._inner_bytes = max(1, -(-num_bytes // page)) * page
+        self._pages = np.frombuffer(mmap.mmap(-1, self._inner_bytes + 2 * page), np.uint8)
+        self._begin = page
+        if guard == "after":
+            self._begin += (self._inner_bytes - num_bytes) // alignment * alignment
         self._end = self._begin + num_bytes
-        self._memory[self._begin : self._end] = _FILL
-        self.array = self._memory[self._begin : self._end].view(dtype).reshape(shape)
+        self._inner = self._pages[page:-page]
+        self._inner[:] = _PATTERN
+        self.bytes = self._pages[self._begin : self._end]
+        for edge in (self._pages[:page], self._pages[-page:]):
+            _protect(edge.ctypes.data, page, _PROT_NONE)
+
+    @property
+    def address(self):
+        return self.bytes.ctypes.data
+
+    def make_read_only(self):
+        _protect(self._inner.ctypes.data, self._inner_bytes, mmap.PROT_READ)
 
     def assert_guards_intact(self, what):
-        assert (self._memory[: self._begin] == _GUARD).all(), f"{what}: bytes before it changed"
-        assert (self._memory[self._end :] == _GUARD).all(), f"{what}: bytes after it changed"
+        page = mmap.PAGESIZE
+        assert (self._pages[page : self._begin] == _PATTERN).all(), f"{what}: bytes before changed"
+        assert (self._pages[self._end : -page] == _PATTERN).all(), f"{what}: bytes after changed"
+
+
+class GuardedArray(GuardedBytes):
+    """`array`: an array of NaN at the edge of a page without access rights."""
+
+    def __init__(self, shape, dtype, guard):
+        num_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        super().__init__(num_bytes, guard)
+        self.bytes[:] = _FILL
+        self.array = self.bytes.view(dtype).reshape(shape)
+
+
+class GuardedCopy(GuardedBytes):
+    """`array`: a copy of an array with its strides and with the bytes between its elements."""
+
+    def __init__(self, array, guard):
+        reach = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
+        low = sum(min(0, offset) for offset in reach) if array.size else 0
+        high = sum(max(0, offset) for offset in reach) + array.itemsize if array.size else 0
+        super().__init__(high - low, guard)
+        if array.size:
+            source = (ctypes.c_uint8 * (high - low)).from_address(array.ctypes.data + low)
+            self.bytes[:] = np.frombuffer(source, np.uint8)
+        self._original = array
+        self._before = self.bytes.copy()
+        self.array = self._view(self.bytes, array.dtype, -low)
+        self._is_element = np.zeros(high - low, bool)
+        for byte in range(array.itemsize):
+            self._view(self._is_element, bool, byte - low)[...] = True
+
+    def _view(self, buffer, dtype, offset):
+        if not self._original.size:
+            return np.empty(self._original.shape, dtype)
+        shape, strides = self._original.shape, self._original.strides
+        return np.ndarray(shape, dtype, buffer, offset, strides)
+
+    def write_back(self, what):
+        """Copies the elements to the original array; nothing else may have changed."""
+        self._original[...] = self.array
+        changed = self.bytes != self._before
+        assert not changed[~self._is_element].any(), f"{what}: bytes between its elements changed"
+        self.assert_guards_intact(what)
+
+
+def _input(array, guard):
+    """The array in read-only pages; None for None."""
+    if array is None or array.nbytes > _MAX_COPIED_BYTES:
+        return array
+    copy = GuardedCopy(array, guard)
+    copy.make_read_only()
+    return copy.array
 
 
 def tensor(array):
@@ -91,12 +169,8 @@ def tensor(array):
     return ctypes.pointer(out)
 
 
-def tensor_list(arrays):
-    """Pointer to the list of a list of arrays, or of one stacked or paged array; None for None."""
-    if arrays is None:
-        return None
-    is_stacked = not isinstance(arrays, (list, tuple))
-    pointers = [tensor(array) for array in ([arrays] if is_stacked else arrays)]
+def tensor_list(pointers, is_stacked):
+    """Pointer to the list of descriptions of arrays, or of one stacked or paged array."""
     out = _TensorList(ctypes.sizeof(_TensorList), is_stacked, len(pointers))
     out.tensors = (_Tensor * len(pointers))(*(pointer.contents for pointer in pointers))
     out.pointers = pointers
@@ -115,9 +189,13 @@ class Operation:
     Attributes:
         output, lse: GuardedArray of the last call.
         workspace_bytes: of the last call.
+
+    Args:
+        guard: side of the page without access rights, "after" or "before".
     """
 
-    def __init__(self):
+    def __init__(self, guard="after"):
+        self._guard = guard
         self._library = _library.library()
         self._operation = ctypes.c_void_p()
         check(self._library.MsRelayCreateOperation(ctypes.byref(self._operation), None))
@@ -143,6 +221,27 @@ class Operation:
         )
         return path.value
 
+    def describe(self, name, array):
+        """Description of an argument that is in place. A test describes one wrongly."""
+        return tensor(array)
+
+    def address_of(self, workspace):
+        """Address that is handed over as the workspace, likewise."""
+        return workspace.address
+
+    def _input(self, name, array):
+        return self.describe(name, _input(array, self._guard))
+
+    def _inputs(self, **arrays):
+        return [self._input(name, array) for name, array in arrays.items()]
+
+    def _list(self, name, arrays):
+        if arrays is None:
+            return None
+        is_stacked = not isinstance(arrays, (list, tuple))
+        arrays = [arrays] if is_stacked else arrays
+        return tensor_list([self._input(name, array) for array in arrays], is_stacked)
+
     def _relay(self, problem, path, return_lse):
         query, key, value, key_share, value_share, mask, *lengths = problem.args
         kwargs = problem.kwargs
@@ -150,13 +249,15 @@ class Operation:
         self._set_options(
             path, return_lse, kwargs.get("block_tables"), kwargs.get("share_block_tables")
         )
+        lists = {"key": key, "value": value, "key_share": key_share, "value_share": value_share}
+        names = ("seq_len", "kv_seq_len", "kv_share_map", "kv_share_len")
         self._run_phases(
             self._library.MsRelayAttentionGetWorkspaceSize,
             self._library.MsRelayAttention,
-            tensor(query),
-            *map(tensor_list, (key, value, key_share, value_share)),
-            tensor(mask),
-            *map(tensor, lengths),
+            self._input("query", query),
+            *(self._list(name, arrays) for name, arrays in lists.items()),
+            self._input("attention_mask", mask),
+            *(self._input(name, length) for name, length in zip(names, lengths, strict=True)),
             *self._attributes(0, kwargs),
         )
         return self._results(return_lse)
@@ -165,10 +266,20 @@ class Operation:
         query, key, value, block_tables, mask, seq_len, kv_seq_len, slopes = problem.args
         self._make_outputs(query, key, value, problem.kwargs["head_num"])
         self._set_options(path, return_lse, None, None)
+        inputs = self._inputs(
+            query=query,
+            key=key,
+            value=value,
+            block_tables=block_tables,
+            mask=mask,
+            seq_len=seq_len,
+            kv_seq_len=kv_seq_len,
+            slopes=slopes,
+        )
         self._run_phases(
             self._library.MsRelayPrefixEncoderGetWorkspaceSize,
             self._library.MsRelayPrefixEncoder,
-            *map(tensor, (query, key, value, block_tables, mask, seq_len, kv_seq_len, slopes)),
+            *inputs,
             *self._attributes(int(problem.kwargs["mask_type"]), problem.kwargs),
         )
         return self._results(return_lse)
@@ -178,12 +289,14 @@ class Operation:
         hidden = query.shape[-1]
         if len(key):
             hidden = hidden * value.shape[-1] // key.shape[-1]
-        self.output = GuardedArray((*query.shape[:-1], hidden), query.dtype)
-        self.lse = GuardedArray((len(query), head_num), np.float32)
+        self.output = GuardedArray((*query.shape[:-1], hidden), query.dtype, self._guard)
+        self.lse = GuardedArray((len(query), head_num), np.float32, self._guard)
 
     def _set_options(self, path, return_lse, block_tables, share_block_tables):
-        self._lse = tensor(self.lse.array) if return_lse else None
-        self._tables = tensor(block_tables), tensor(share_block_tables)
+        self._lse = self.describe("lse", self.lse.array) if return_lse else None
+        self._tables = self._inputs(
+            block_tables=block_tables, share_block_tables=share_block_tables
+        )
         options = _Options(ctypes.sizeof(_Options), PATHS[path], self._lse, *self._tables)
         check(self._library.MsRelayOperationSetOptions(self._operation, ctypes.byref(options)))
 
@@ -198,7 +311,7 @@ class Operation:
 
     def _run_phases(self, get_workspace_size, run, *arguments):
         workspace_bytes = ctypes.c_uint64(1)
-        output = tensor(self.output.array)
+        output = self.describe("attn_out", self.output.array)
         try:
             check(
                 get_workspace_size(
@@ -213,15 +326,10 @@ class Operation:
             assert workspace_bytes.value == 0, "a failed phase 1 must set workspace_bytes to 0"
             raise
         self.workspace_bytes = workspace_bytes.value
-        workspace = GuardedArray((self.workspace_bytes,), np.uint8)
-        check(
-            run(
-                ctypes.c_void_p(workspace.array.ctypes.data),
-                workspace_bytes,
-                self._operation,
-                None,
-            )
-        )
+        workspace = GuardedBytes(self.workspace_bytes, self._guard, _WORKSPACE_ALIGNMENT_BYTES)
+        workspace.bytes[:] = _FILL
+        address = ctypes.c_void_p(self.address_of(workspace))
+        check(run(address, workspace_bytes, self._operation, None))
         workspace.assert_guards_intact("workspace")
 
     def _results(self, return_lse):
@@ -233,24 +341,39 @@ class Operation:
         return self.output.array.copy(), self.lse.array.copy()
 
 
-def run(problem, **options):
+def run(problem, guard="after", **options):
     """`Operation.run` with an operation of its own."""
-    with Operation() as operation:
+    with Operation(guard) as operation:
         return operation.run(problem, **options)
 
 
-def reshape_and_cache(key, value, key_cache, value_cache, slot_mapping):
+def reshape_and_cache(key, value, key_cache, value_cache, slot_mapping, guard="after"):
     """MsRelayReshapeAndCache: changes the caches, which may have any strides, in place."""
-    arrays = (key, value, key_cache, value_cache, slot_mapping)
-    check(_library.library().MsRelayReshapeAndCache(*map(tensor, arrays), None))
+    caches = {"key_cache": key_cache, "value_cache": value_cache}
+    caches = {name: GuardedCopy(cache, guard) for name, cache in caches.items()}
+    arrays = (
+        _input(key, guard),
+        _input(value, guard),
+        *(cache.array for cache in caches.values()),
+        _input(slot_mapping, guard),
+    )
+    try:
+        check(_library.library().MsRelayReshapeAndCache(*map(tensor, arrays), None))
+    finally:
+        for name, cache in caches.items():
+            cache.write_back(name)
 
 
-def merge_attention_states(out_a, lse_a, out_b, lse_b):
+def merge_attention_states(out_a, lse_a, out_b, lse_b, guard="after"):
     """MsRelayMergeAttentionStates. Returns out and lse."""
-    out = GuardedArray(out_a.shape, out_a.dtype)
-    lse = GuardedArray(lse_a.shape, lse_a.dtype)
-    arrays = (out_a, lse_a, out_b, lse_b, out.array, lse.array)
-    check(_library.library().MsRelayMergeAttentionStates(*map(tensor, arrays), None))
+    out = GuardedArray(out_a.shape, out_a.dtype, guard)
+    lse = GuardedArray(lse_a.shape, lse_a.dtype, guard)
+    inputs = [_input(array, guard) for array in (out_a, lse_a, out_b, lse_b)]
+    check(
+        _library.library().MsRelayMergeAttentionStates(
+            *map(tensor, (*inputs, out.array, lse.array)), None
+        )
+    )
     out.assert_guards_intact("out")
     lse.assert_guards_intact("lse")
     return out.array.copy(), lse.array.copy()
