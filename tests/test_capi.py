@@ -561,6 +561,23 @@ def test_unsupported_isa_is_an_error_of_each_call(run_python):
     assert "MINDSPORE_RELAY_ISA" in result.stderr.splitlines()[-1]
 
 
+def test_number_of_heads_near_the_end_of_int32(run_python):
+    """2^31 - 1 heads, all in the same memory: planned, with sizes counted in 64 bits, or refused.
+
+    The loop over pieces of heads once passed 2^31 and began anew, for ever."""
+    code = (
+        "import numpy as np; from mindspore_relay import capi\n"
+        "head_num = 2**31 - 1; row = np.zeros((1, 1, 8), np.float32)\n"
+        "wide = lambda n: np.lib.stride_tricks.as_strided(row, (n, head_num, 8), (0, 0, 4))\n"
+        "operation = capi.Operation()\n"
+        "operation.plan_relay_attention(wide(1), [wide(4)], [wide(4)], None, None, None, None, "
+        "[4], None, None, head_num=head_num, kv_head_num=0, qk_scale=1.0, out=wide(1))\n"
+        "print(0 < operation.workspace_bytes < 1 << 30)\n"
+    )
+    result = run_python("-c", code, timeout=60)
+    assert result.stdout == "True\n", result.stderr
+
+
 # ---- package -------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ static_assert(static_cast<int>(Path::kRelay) == MS_RELAY_PATH_RELAY);
 static_assert(static_cast<int>(Path::kPlain) == MS_RELAY_PATH_PLAIN);
 
 constexpr uint64_t kWorkspaceAlignBytes = 64;
+constexpr int64_t kMaxWorkspaceBytes = int64_t{1} << 56;
 
 }  // namespace
 
@@ -31,6 +32,12 @@ Status GetTileKernels(const TileKernels **kernels) {
   *kernels = SelectTileKernels(&error);
   if (*kernels != nullptr) return OkStatus();
   return Unsupported("%s", error == nullptr ? "no tile kernels for this CPU" : error);
+}
+
+Status CheckWorkspace(const char *op_name, const Plan &plan) {
+  if (plan.workspace_bytes <= kMaxWorkspaceBytes) return OkStatus();
+  return OutOfMemory("%s: out of memory: the workspace must have at most 2^56 bytes, needs more",
+                     op_name);
 }
 
 Status RunOperation(MsRelayOperation::Kind kind, const char *op_name, void *workspace,

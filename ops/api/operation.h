@@ -59,6 +59,9 @@ int32_t NumThreads(const MsRelayContext *context);
 // The kernels in use, or the reason why there are none.
 Status GetTileKernels(const TileKernels **kernels);
 
+// OUT_OF_MEMORY when the plan needs more than any machine has.
+Status CheckWorkspace(const char *op_name, const Plan &plan);
+
 // Phase 2 of both operators.
 Status RunOperation(MsRelayOperation::Kind kind, const char *op_name, void *workspace,
                     uint64_t workspace_bytes, const MsRelayOperation *op);

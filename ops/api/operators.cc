@@ -56,6 +56,7 @@ Status PlanRelay(const RelayAttentionArgs &args, const MsRelayContext *context,
   MS_RELAY_RETURN_IF_ERROR(GetTileKernels(&kernels));
   MS_RELAY_RETURN_IF_ERROR(CheckRelayAttention(args, &op->relay_attention));
   PlanRelayAttention(op->relay_attention, *kernels, NumThreads(context), &op->plan);
+  MS_RELAY_RETURN_IF_ERROR(CheckWorkspace(kRelayOp, op->plan));
   op->kind = MsRelayOperation::Kind::kRelayAttention;
   return OkStatus();
 }
@@ -66,6 +67,7 @@ Status PlanPrefix(const PrefixEncoderArgs &args, const MsRelayContext *context,
   MS_RELAY_RETURN_IF_ERROR(GetTileKernels(&kernels));
   MS_RELAY_RETURN_IF_ERROR(CheckPrefixEncoder(args, &op->prefix_encoder));
   PlanPrefixEncoder(op->prefix_encoder, *kernels, NumThreads(context), &op->plan);
+  MS_RELAY_RETURN_IF_ERROR(CheckWorkspace(kPrefixOp, op->plan));
   op->kind = MsRelayOperation::Kind::kPrefixEncoder;
   return OkStatus();
 }

@@ -16,14 +16,26 @@ constexpr int64_t kAlignBytes = 64;
 
 int64_t NumSpans(const Unit &unit) { return CeilDiv(unit.num_keys, kSpanKeys); }
 
+// Sizes and costs of a problem that nobody can run stay at the largest number, so that all that
+// follows from them is large too: descriptions cost nothing, and a caller may describe 2^31 heads.
+int64_t Add(int64_t a, int64_t b) {
+  int64_t sum;
+  return AddFits(a, b, &sum) ? sum : INT64_MAX;
+}
+int64_t Multiply(int64_t a, int64_t b) {
+  int64_t product;
+  return MultiplyFits(a, b, &product) ? product : INT64_MAX;
+}
+
 // Work of a unit over all kv heads, in rows attending one key.
 int64_t UnitCost(const Plan &plan, const Unit &unit) {
-  return unit.num_keys * (RowsPerKvHead(plan, unit) + kTileRowsOverhead) * plan.heads.kv_head_num;
+  const int64_t head_rows = RowsPerKvHead(plan, unit) + kTileRowsOverhead;
+  return Multiply(unit.num_keys, head_rows * plan.heads.kv_head_num);
 }
 
 int64_t TotalCost(const Plan &plan) {
   int64_t total = 0;
-  for (const Unit &unit : plan.units) total += UnitCost(plan, unit);
+  for (const Unit &unit : plan.units) total = Add(total, UnitCost(plan, unit));
   return total;
 }
 
@@ -76,18 +88,25 @@ Cut ChooseCut(const Plan &plan, const Unit &unit, int64_t pieces, bool prefer_sp
   return {std::min(fitting, heads), num_spans > 1};
 }
 
+// End of a piece of `count` kv heads that begins at `head`.
+int32_t HeadEnd(const Plan &plan, int32_t head, int32_t count) {
+  return head + std::min(count, plan.heads.kv_head_num - head);
+}
+
 // Gives the unit slots and the pieces that fill them.
 void AddPartialPieces(const Cut &cut, int32_t unit_index, Plan *plan) {
   Unit &unit = plan->units[unit_index];
   const int64_t num_spans = NumSpans(unit);
   unit.num_slots = static_cast<int32_t>(cut.is_per_span ? num_spans : 1);
   unit.slots_offset_bytes = plan->slots_bytes;
-  plan->slots_bytes += unit.num_slots * MakeSlotLayout(*plan, unit).bytes;
+  const int64_t unit_bytes = Multiply(unit.num_slots, MakeSlotLayout(*plan, unit).bytes);
+  plan->slots_bytes = Add(plan->slots_bytes, unit_bytes);
   const int64_t spans_per_piece = cut.is_per_span ? 1 : num_spans;
   for (int32_t slot = 0; slot < unit.num_slots; ++slot) {
-    for (int32_t head = 0; head < plan->heads.kv_head_num; head += cut.heads) {
-      const int32_t head_end = std::min(head + cut.heads, plan->heads.kv_head_num);
-      const int64_t span = slot * spans_per_piece;
+    const int64_t span = slot * spans_per_piece;
+    int32_t head_end = 0;
+    for (int32_t head = 0; head < plan->heads.kv_head_num; head = head_end) {
+      head_end = HeadEnd(*plan, head, cut.heads);
       plan->partial_pieces.push_back(
           {unit_index, slot, head, head_end, span, span + spans_per_piece});
     }
@@ -95,9 +114,9 @@ void AddPartialPieces(const Cut &cut, int32_t unit_index, Plan *plan) {
 }
 
 void AddFinalPieces(int32_t heads_per_piece, FinalPiece piece, Plan *plan) {
-  for (int32_t head = 0; head < plan->heads.kv_head_num; head += heads_per_piece) {
+  for (int32_t head = 0; head < plan->heads.kv_head_num; head = piece.head_end) {
     piece.head_begin = head;
-    piece.head_end = std::min(head + heads_per_piece, plan->heads.kv_head_num);
+    piece.head_end = HeadEnd(*plan, head, heads_per_piece);
     plan->final_pieces.push_back(piece);
   }
 }
@@ -153,10 +172,10 @@ void FinishPlan(int64_t total_cost, int32_t num_threads, Plan *plan) {
   plan->scratch = MakeScratchLayout(*plan, max_heads, max_rows, max_head_rows);
   const int64_t most_pieces =
       static_cast<int64_t>(std::max(plan->partial_pieces.size(), plan->final_pieces.size()));
-  const int64_t macs = total_cost * (plan->heads.head_size + plan->heads.value_head_size);
+  const int64_t macs = Multiply(total_cost, plan->heads.head_size + plan->heads.value_head_size);
   const int64_t useful = macs < kMinParallelMacs ? 1 : std::max<int64_t>(1, most_pieces);
   plan->num_workers = static_cast<int32_t>(std::min<int64_t>(num_threads, useful));
-  plan->workspace_bytes = plan->slots_bytes + plan->num_workers * plan->scratch.bytes;
+  plan->workspace_bytes = Add(plan->slots_bytes, Multiply(plan->num_workers, plan->scratch.bytes));
   // Dear pieces first: the last ones to end are then cheap. Equal ones keep the order of memory.
   std::sort(plan->final_pieces.begin(), plan->final_pieces.end(),
             [](const FinalPiece &a, const FinalPiece &b) {
@@ -267,7 +286,7 @@ void PlanRelayAttention(const RelayAttentionProblem &problem, const TileKernels 
     const int32_t prior = plan->prior_unit[b];
     int64_t cost = UnitCost(*plan, plan->units[u]);
     if (prior >= 0 && plan->units[prior].num_slots == 0)
-      cost += UnitCost(*plan, plan->units[prior]);
+      cost = Add(cost, UnitCost(*plan, plan->units[prior]));
     const int64_t pieces = std::max<int64_t>(1, CeilDiv(cost, fair_cost));
     const Cut cut = ChooseCut(*plan, plan->units[u], pieces, /*prefer_spans=*/false);
     if (cut.is_per_span) AddPartialPieces(cut, u, plan);
