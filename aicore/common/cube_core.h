@@ -133,6 +133,16 @@ class CubeCore {
         .Load(L1Value(t), step.key_begin, step.num_keys, tiling_->head_size, tiling_->step_keys);
   }
 
+  // The rows of both vector cores, one behind the other.
+  __aicore__ inline void LoadProbs(int32_t t, int32_t num_rows, int32_t num_columns) {
+    const int32_t num_first = FirstVectorRows(num_rows);
+    __gm__ T *probs = probs_ + RingRow(t) * tiling_->step_keys;
+    CopyRowsToNz(L1Probs(t), probs, num_first, num_columns, tiling_->step_keys, kTileRows);
+    if (num_first == num_rows) return;
+    CopyRowsToNz(L1Probs(t)[num_first * kFractal], probs + kVectorRows * tiling_->step_keys,
+                 num_rows - num_first, num_columns, tiling_->step_keys, kTileRows);
+  }
+
   __aicore__ inline void ComputeScores(int32_t t) {
     const Step &step = stream_.At(t);
     const int32_t num_rows = stream_.TileOf(step).item.num_rows;
@@ -160,8 +170,7 @@ class CubeCore {
     const AscendC::LocalTensor<T> l1_probs = L1Probs(t);
     const AscendC::LocalTensor<T> l1_value = L1Value(t);
     AscendC::CrossCoreWaitFlag(kProbsReady);
-    CopyRowsToNz(l1_probs, probs_ + RingRow(t) * tiling_->step_keys, num_rows,
-                 RoundUp(step.num_keys, kFractal), tiling_->step_keys, kTileRows);
+    LoadProbs(t, num_rows, RoundUp(step.num_keys, kFractal));
     AscendC::SetFlag<HardEvent::MTE2_MTE1>(kValueEvent + t % 2);
     AscendC::WaitFlag<HardEvent::MTE2_MTE1>(kValueEvent + t % 2);
     for (int32_t n = 0; n < tiling_->head_size; n += kMmadChunk) {

@@ -25,6 +25,7 @@ constexpr int32_t kL0CEvent = 0;  // M_FIX: computed; FIX_M: free
 constexpr int32_t kScoresEvent = 0;   // MTE2_V: loaded; V_MTE2: free
 constexpr int32_t kStepOutEvent = 2;  // MTE2_V: loaded; V_MTE2: free
 constexpr int32_t kBiasEvent = 4;     // MTE2_V: loaded; V_MTE2: free
+constexpr int32_t kHiddenEvent = 5;   // MTE2_V: loaded; V_MTE2: free; V_S: computed; S_V: read
 constexpr int32_t kProbsEvent = 0;    // V_MTE3: computed; MTE3_V: free
 constexpr int32_t kStage16Event = 2;  // V_MTE3: computed; MTE3_V: free
 constexpr int32_t kStageEvent = 4;    // V_MTE3: computed; MTE3_V: free

@@ -55,21 +55,22 @@ struct KvSource {
   // 16][l1_rows][16].
   __aicore__ inline void Load(const AscendC::LocalTensor<T> &l1_dst, int32_t key_begin,
                               int32_t num_keys, int32_t head_size, int32_t l1_rows) const {
-    if (block_size == 0) {
-      CopyRowsToNz(l1_dst, data + key_begin * token_stride, num_keys, head_size, token_stride,
-                   l1_rows);
-      return;
-    }
-    int32_t num_copied = 0;
-    while (num_copied < num_keys) {
-      const int32_t key = key_begin + num_copied;
-      const int32_t in_block = key % block_size;
-      const int32_t count = Min(block_size - in_block, num_keys - num_copied);
-      const int64_t token = int64_t{block_table.GetValue(key / block_size)} * block_size + in_block;
-      CopyRowsToNz(l1_dst[num_copied * kFractal], data + token * token_stride, count, head_size,
+    int32_t count = 0;
+    for (int32_t copied = 0; copied < num_keys; copied += count) {
+      count = RunLength(key_begin + copied, num_keys - copied);
+      CopyRowsToNz(l1_dst[copied * kFractal], Row(key_begin + copied), count, head_size,
                    token_stride, l1_rows);
-      num_copied += count;
     }
+  }
+
+  // Row of a key in GM, and how many keys, of the next num_keys, lie token_stride apart from it on.
+  __aicore__ inline __gm__ T *Row(int32_t key) const {
+    if (block_size == 0) return data + key * token_stride;
+    const int64_t block = block_table.GetValue(key / block_size);
+    return data + (block * block_size + key % block_size) * token_stride;
+  }
+  __aicore__ inline int32_t RunLength(int32_t key, int32_t num_keys) const {
+    return block_size == 0 ? num_keys : Min(block_size - key % block_size, num_keys);
   }
 };
 

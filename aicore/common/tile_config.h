@@ -34,6 +34,12 @@ constexpr int32_t kStripRows = 16;
 // Largest number of rows of one of the two vector cores of an AI core.
 constexpr int32_t kVectorRows = kTileRows / 2;
 
+// Rows of a tile that the first of the two vector cores has; the second one has the others, or
+// none. In a slot of the ring of probabilities the rows of the second one start at kVectorRows
+// whatever the tile's size is: so a vector core writes over nothing but its own rows of older
+// steps.
+MS_RELAY_SHARED constexpr int32_t FirstVectorRows(int32_t num_rows) { return (num_rows + 1) / 2; }
+
 // Steps by which the scores run ahead of the product with V: the softmax of a step has the time of
 // two cube steps. The rings between cube and vector cores need one slot more than the look-ahead.
 constexpr int32_t kLookAhead = 2;

@@ -31,8 +31,14 @@ struct ScoreStrip {
   int32_t width;
 };
 
-// Bias: what is added to the scaled scores, and which of them are masked.
+// Bias: what is added to the scaled scores, and which keys a row does not see.
 //   void Apply(const LocalTensor<float> &scores, const Tile &, const ScoreStrip &);
+//   bool HidesKeys(const Tile &, const ScoreStrip &) const;  some row does not see some key
+//   void KeepHiddenOut(const LocalTensor<float> &step_out, const GlobalTensor<T> &probs,
+//                      const Tile &, const ScoreStrip &);
+// The last one is called for such strips only. step_out [num_rows][head_size] is what the cube
+// computed of all keys, probs [num_rows][step_keys] what it had multiplied; afterwards nothing of a
+// key is in step_out of a row that does not see it.
 template <typename T, typename Problem, typename Tile, typename Bias>
 class VectorCore {
  public:
@@ -76,7 +82,7 @@ class VectorCore {
     int32_t end;
   };
   __aicore__ inline RowRange RowsOf(const Tile &tile) const {
-    const int32_t num_first = CeilDiv(tile.item.num_rows, 2);
+    const int32_t num_first = FirstVectorRows(tile.item.num_rows);
     return sub_core_ == 0 ? RowRange{0, num_first} : RowRange{num_first, tile.item.num_rows};
   }
 
@@ -131,6 +137,11 @@ class VectorCore {
     return int64_t{t % kRingSlots} * kTileRows + row;
   }
 
+  // Rows of the ring of probabilities from a row of this vector core on.
+  __aicore__ inline AscendC::GlobalTensor<T> ProbsOf(int32_t t, int32_t local_row) {
+    return probs_[RingRow(t, sub_core_ * kVectorRows + local_row) * tiling_->step_keys];
+  }
+
   __aicore__ inline void LoadScores(int32_t t, const ScoreStrip &strip, int32_t slot) {
     AscendC::WaitFlag<HardEvent::V_MTE2>(kScoresEvent + slot);
     const int32_t filled = RoundUp(strip.num_keys, kBlockFloats);
@@ -156,7 +167,7 @@ class VectorCore {
     VectorBarrier();
     AscendC::Exp(scores, scores, strip.num_rows * strip.width);
     VectorBarrier();
-    StoreProbs(t, scores, strip);
+    StoreProbs(t, scores, strip, local_row);
     UpdateRowSum(t, scores, strip, local_row);
     AscendC::SetFlag<HardEvent::V_MTE2>(kScoresEvent + scores_slot_);
   }
@@ -253,7 +264,7 @@ class VectorCore {
 
   // Whole fractals of 16 columns go to the ring; those behind the last key are exact zeros.
   __aicore__ inline void StoreProbs(int32_t t, const LocalTensor<float> &probs,
-                                    const ScoreStrip &strip) {
+                                    const ScoreStrip &strip, int32_t local_row) {
     const LocalTensor<T> rounded = ub_->Probs(probs_slot_);
     AscendC::WaitFlag<HardEvent::MTE3_V>(kProbsEvent + probs_slot_);
     AscendC::Cast(rounded, probs, AscendC::RoundMode::CAST_RINT,
@@ -265,7 +276,7 @@ class VectorCore {
         static_cast<uint16_t>(strip.num_rows), static_cast<uint32_t>(columns * sizeof(T)),
         static_cast<uint32_t>((strip.width - columns) / kFractal),
         static_cast<uint32_t>((tiling_->step_keys - columns) * sizeof(T)), 0);
-    AscendC::DataCopyPad(probs_[RingRow(t, strip.row) * tiling_->step_keys], rounded, params);
+    AscendC::DataCopyPad(ProbsOf(t, local_row), rounded, params);
     AscendC::SetFlag<HardEvent::MTE3_V>(kProbsEvent + probs_slot_);
     probs_slot_ ^= 1;
   }
@@ -276,30 +287,34 @@ class VectorCore {
     const RowRange mine = RowsOf(tile);
     AscendC::CrossCoreWaitFlag(kStepOutReady);
     for (int32_t row = mine.begin; row < mine.end; row += kStripRows) {
-      const int32_t num_rows = Min(kStripRows, mine.end - row);
-      AccumulateStrip(t, step.is_first, row, row - mine.begin, num_rows);
-      if (step.is_last) FinishStrip(step, tile, row, row - mine.begin, num_rows);
+      const ScoreStrip strip = StripAt(step, mine, row);
+      AccumulateStrip(t, tile, strip, row - mine.begin);
+      if (step.is_last) FinishStrip(step, tile, row, row - mine.begin, strip.num_rows);
     }
   }
 
   // acc <- acc * alpha + step_out
-  __aicore__ inline void AccumulateStrip(int32_t t, bool is_first, int32_t row, int32_t local_row,
-                                         int32_t num_rows) {
+  __aicore__ inline void AccumulateStrip(int32_t t, const Tile &tile, const ScoreStrip &strip,
+                                         int32_t local_row) {
     const int32_t head_size = tiling_->head_size;
-    const int32_t num_elements = num_rows * head_size;
+    const int32_t num_elements = strip.num_rows * head_size;
     const LocalTensor<float> step_out = ub_->StepOut(step_out_slot_);
     const LocalTensor<float> acc = ub_->Acc()[local_row * head_size];
     AscendC::WaitFlag<HardEvent::V_MTE2>(kStepOutEvent + step_out_slot_);
-    AscendC::DataCopy(step_out, step_out_[RingRow(t, row) * head_size],
+    AscendC::DataCopy(step_out, step_out_[RingRow(t, strip.row) * head_size],
                       static_cast<uint32_t>(num_elements));
     AscendC::SetFlag<HardEvent::MTE2_V>(kStepOutEvent + step_out_slot_);
     AscendC::WaitFlag<HardEvent::MTE2_V>(kStepOutEvent + step_out_slot_);
-    if (is_first) {
+    if (bias_->HidesKeys(tile, strip)) {
+      // The ring still has the probabilities: only this core writes them, again at step t + 3.
+      bias_->KeepHiddenOut(step_out, ProbsOf(t, local_row), tile, strip);
+    }
+    if (stream_.At(t).is_first) {
       AscendC::Adds(acc, step_out, 0.0f, num_elements);
     } else {
       SpreadRows(ub_->SpreadOut(), ub_->Alpha(t)[local_row]);
       VectorBarrier();
-      MultiplyRowwise(acc, acc, ub_->SpreadOut(), num_rows, head_size);
+      MultiplyRowwise(acc, acc, ub_->SpreadOut(), strip.num_rows, head_size);
       VectorBarrier();
       AscendC::Add(acc, acc, step_out, num_elements);
     }

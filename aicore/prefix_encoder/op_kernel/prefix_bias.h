@@ -1,23 +1,25 @@
 // Copyright 2026 The mindspore_relay Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Causal mask and ALiBi bias of a strip of scores.
+// Causal mask and ALiBi bias of a strip of scores, and what the mask hides from the strip's output.
 
 #ifndef MINDSPORE_RELAY_AICORE_PREFIX_ENCODER_OP_KERNEL_PREFIX_BIAS_H_
 #define MINDSPORE_RELAY_AICORE_PREFIX_ENCODER_OP_KERNEL_PREFIX_BIAS_H_
 
-#include "../../common/vector_core.h"
-#include "../prefix_problem.h"
+#include "hidden_values.h"
+#include "prefix_io.h"
 
 namespace mindspore_relay::aicore {
 
 template <typename T>
 class PrefixBias {
  public:
-  __aicore__ inline void Init(UbBuffers<T> *ub, const PrefixEncoderTiling &tiling, GM_ADDR mask,
-                              GM_ADDR slopes) {
+  __aicore__ inline void Init(UbBuffers<T> *ub, const PrefixEncoderTiling &tiling,
+                              const PrefixIo<T> &io, GM_ADDR mask, GM_ADDR slopes) {
     ub_ = ub;
     tiling_ = &tiling;
+    io_ = io;
+    hidden_.Init(ub, tiling.attention);
     kind_ = static_cast<BiasKind>(tiling.bias_kind);
     table_.SetGlobalBuffer(reinterpret_cast<__gm__ T *>(mask));
     slopes_.SetGlobalBuffer(reinterpret_cast<__gm__ float *>(slopes));
@@ -33,6 +35,20 @@ class PrefixBias {
     }
     // Rows of a tile are in the order of their positions for each head: the first one sees least.
     if (tile.first_position < strip.key_begin + strip.width - 1) MaskFuture(scores, tile, strip);
+  }
+
+  __aicore__ inline bool HidesKeys(const PrefixTile &tile, const ScoreStrip &strip) const {
+    const int32_t token = strip.row % tile.num_tokens;
+    const bool is_one_head = token + strip.num_rows <= tile.num_tokens;
+    const int32_t lowest_position = tile.first_position + (is_one_head ? token : 0);
+    return lowest_position < strip.key_begin + strip.num_keys - 1;
+  }
+
+  __aicore__ inline void KeepHiddenOut(const LocalTensor<float> &step_out,
+                                       const AscendC::GlobalTensor<T> &probs,
+                                       const PrefixTile &tile, const ScoreStrip &strip) {
+    if (hidden_.IsFinite(step_out, strip.num_rows)) return;
+    hidden_.Recompute(step_out, probs, io_.Values(tile), tile, strip);
   }
 
  private:
@@ -155,6 +171,8 @@ class PrefixBias {
 
   UbBuffers<T> *ub_ = nullptr;
   const PrefixEncoderTiling *tiling_ = nullptr;
+  PrefixIo<T> io_;
+  HiddenValues<T> hidden_;
   BiasKind kind_ = BiasKind::kNone;
   AscendC::GlobalTensor<T> table_;
   AscendC::GlobalTensor<float> slopes_;

@@ -14,41 +14,6 @@ namespace mindspore_relay::aicore {
 
 using PrefixWork = PrefixProblem<GmInts>;
 
-template <typename T>
-class PrefixIo {
- public:
-  __aicore__ inline void Init(const PrefixEncoderTiling &tiling, GM_ADDR key, GM_ADDR value,
-                              GM_ADDR block_tables) {
-    tiling_ = &tiling;
-    key_ = reinterpret_cast<__gm__ T *>(key);
-    value_ = reinterpret_cast<__gm__ T *>(value);
-    block_tables_ = reinterpret_cast<__gm__ int32_t *>(block_tables);
-  }
-
-  __aicore__ inline KvSource<T> Keys(const PrefixTile &tile) const {
-    return Source(key_, tile.item);
-  }
-  __aicore__ inline KvSource<T> Values(const PrefixTile &tile) const {
-    return Source(value_, tile.item);
-  }
-
- private:
-  __aicore__ inline KvSource<T> Source(__gm__ T *cache, const WorkItem &item) const {
-    KvSource<T> source;
-    source.data = cache + item.kv_head * tiling_->attention.head_size;
-    source.token_stride = int64_t{tiling_->attention.kv_head_num} * tiling_->attention.head_size;
-    source.block_size = tiling_->kv.block_size;
-    source.block_table.SetGlobalBuffer(block_tables_ +
-                                       int64_t{item.source} * tiling_->kv.max_blocks);
-    return source;
-  }
-
-  const PrefixEncoderTiling *tiling_ = nullptr;
-  __gm__ T *key_ = nullptr;
-  __gm__ T *value_ = nullptr;
-  __gm__ int32_t *block_tables_ = nullptr;
-};
-
 // Merges the units that were cut. Core c has the piece in the middle or at the end of a cut unit if
 // it starts behind key 0; the core before the first such core has the unit's first piece.
 template <typename T>
@@ -144,10 +109,10 @@ extern "C" __global__ __aicore__ void prefix_encoder(GM_ADDR query, GM_ADDR key,
 
   PrefixWork work;
   work.Init(&tiling_data, MakeGmInts(seq_len), MakeGmInts(kv_seq_len));
+  PrefixIo<T> io;
+  io.Init(tiling_data, key, value, block_tables);
   AscendC::TPipe pipe;
   if ASCEND_IS_AIC {
-    PrefixIo<T> io;
-    io.Init(tiling_data, key, value, block_tables);
     CubeCore<T, PrefixWork, PrefixTile, PrefixIo<T>> cube_core;
     cube_core.Init(&pipe, tiling_data.attention, &work, io, query, user_workspace);
     // The queues of the pipe are not used: give its events back before ours are set.
@@ -164,7 +129,7 @@ extern "C" __global__ __aicore__ void prefix_encoder(GM_ADDR query, GM_ADDR key,
     output.Init(&ub, tiling_data.attention, attn_out, lse, user_workspace);
     output.FreeAllBuffers();
     PrefixBias<T> bias;
-    bias.Init(&ub, tiling_data, mask, slopes);
+    bias.Init(&ub, tiling_data, io, mask, slopes);
     VectorCore<T, PrefixWork, PrefixTile, PrefixBias<T>> vector_core;
     vector_core.Init(&ub, &output, tiling_data.attention, &work, &bias, user_workspace);
     vector_core.Run();

@@ -53,9 +53,16 @@ class RelayIo {
 };
 
 // Every key of an item is visible to all its rows.
+template <typename T>
 struct NoBias {
   __aicore__ inline void Apply(const LocalTensor<float> & /*scores*/, const RelayTile & /*tile*/,
                                const ScoreStrip & /*strip*/) {}
+  __aicore__ inline bool HidesKeys(const RelayTile & /*tile*/, const ScoreStrip & /*strip*/) const {
+    return false;
+  }
+  __aicore__ inline void KeepHiddenOut(const LocalTensor<float> & /*step_out*/,
+                                       const AscendC::GlobalTensor<T> & /*probs*/,
+                                       const RelayTile & /*tile*/, const ScoreStrip & /*strip*/) {}
 };
 
 // Merges the parts of the rows that this vector core is dealt: strips of kStripRows heads of a
@@ -238,8 +245,8 @@ extern "C" __global__ __aicore__ void relay_attention(
     RowOutput<T> output;
     output.Init(&ub, tiling_data.attention, attn_out, lse, user_workspace);
     output.FreeAllBuffers();
-    NoBias bias;
-    VectorCore<T, RelayWork, RelayTile, NoBias> vector_core;
+    NoBias<T> bias;
+    VectorCore<T, RelayWork, RelayTile, NoBias<T>> vector_core;
     vector_core.Init(&ub, &output, tiling_data.attention, &work, &bias, user_workspace);
     vector_core.Run();
     AscendC::SyncAll<false>();

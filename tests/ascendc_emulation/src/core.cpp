@@ -73,16 +73,6 @@ LocalMemory &Core::memory(Memory memory) {
   return *slot;
 }
 
-uint32_t Core::EverybodyKnows(Pipe pipe) const {
-  uint32_t time = ~0u;
-  for (size_t other = 0; other < kNumPipes; ++other) {
-    // The scalar unit hardly ever waits for data; its rare accesses are checked by their own flags.
-    if (!HasPipe(static_cast<Pipe>(other)) || static_cast<Pipe>(other) == Pipe::kS) continue;
-    time = std::min(time, pipes_[other].clock.known[Index(pipe)]);
-  }
-  return time;
-}
-
 void Core::Issue(Pipe issued, const char *name) {
   PipeState &state = pipes_[Index(issued)];
   const PipeState &scalar = pipes_[Index(Pipe::kS)];

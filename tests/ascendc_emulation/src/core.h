@@ -60,8 +60,6 @@ class Core {
   uint32_t Capacity(Memory memory) const { return capacities_[Index(memory)]; }
   LocalMemory &memory(Memory memory);
   PipeState &pipe(Pipe pipe) { return pipes_[Index(pipe)]; }
-  // Accesses of this pipe up to the result are finished for every pipe of the core.
-  uint32_t EverybodyKnows(Pipe pipe) const;
 
   // Starts an instruction: it runs after whatever the scalar unit has waited for.
   void Issue(Pipe pipe, const char *name);

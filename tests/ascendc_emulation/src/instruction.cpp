@@ -187,10 +187,9 @@ Instruction::GmRange Instruction::WriteGm(void *address, uint64_t num_bytes, boo
 
 void Instruction::Commit() {
   const uint32_t time = core_.pipe(pipe_).time;
-  const uint32_t everybody_knows = core_.EverybodyKnows(pipe_);
   for (const LocalAccess &access : local_) {
     LocalMemory &memory = core_.memory(access.memory);
-    memory.Record(access.begin, access.end, access.is_write, pipe_, time, everybody_knows);
+    memory.Record(access.begin, access.end, access.is_write, pipe_, time);
     if (access.is_write) memory.MarkSet(access.begin, access.end);
   }
   const Accessor accessor = AsAccessor();

@@ -61,9 +61,11 @@ bool LocalMemory::FindInTrack(const Track &track, uint32_t begin, uint32_t end, 
   }
   if (newest <= known) return false;
   for (uint32_t granule = first; granule <= last; ++granule) {
-    if (track.times[granule] > known &&
-        (track.masks[granule] & MaskInGranule(granule, begin, end)) != 0) {
-      *time = track.times[granule];
+    const uint32_t mask = MaskInGranule(granule, begin, end);
+    const uint32_t older = track.older_masks[granule] & ~track.masks[granule];
+    const bool is_newest = track.times[granule] > known && (track.masks[granule] & mask) != 0;
+    if (is_newest || (track.older_times[granule] > known && (older & mask) != 0)) {
+      *time = is_newest ? track.times[granule] : track.older_times[granule];
       *granule_found = granule;
       return true;
     }
@@ -90,30 +92,36 @@ bool LocalMemory::FindConflict(uint32_t begin, uint32_t end, bool is_write, cons
   return false;
 }
 
-// A granule keeps one time for all its bytes. Bytes of older accesses stay in the mask only while
-// somebody may still have to wait for them.
-void LocalMemory::RecordEdge(Track *track, uint32_t granule, uint32_t mask, uint32_t time,
-                             uint32_t everybody_knows) {
-  const bool keep_older = track->times[granule] > everybody_knows;
-  track->masks[granule] = keep_older ? track->masks[granule] | mask : mask;
+// The bytes that only older accesses touched keep the time of the last of these.
+void LocalMemory::RecordEdge(Track *track, uint32_t granule, uint32_t mask, uint32_t time) {
+  uint32_t &newest_mask = track->masks[granule];
+  if (track->times[granule] == time) {
+    newest_mask |= mask;
+    return;
+  }
+  track->older_masks[granule] = (track->older_masks[granule] | newest_mask) & ~mask;
+  if ((newest_mask & ~mask) != 0) track->older_times[granule] = track->times[granule];
+  newest_mask = mask;
   track->times[granule] = time;
 }
 
-void LocalMemory::Record(uint32_t begin, uint32_t end, bool is_write, Pipe pipe, uint32_t time,
-                         uint32_t everybody_knows) {
+void LocalMemory::Record(uint32_t begin, uint32_t end, bool is_write, Pipe pipe, uint32_t time) {
   if (begin >= end) return;
   Track *track = is_write ? &writes_[Index(pipe)] : &reads_[Index(pipe)];
   if (track->times.empty()) {
     track->times.assign(set_masks_.size(), 0u);
     track->masks.assign(set_masks_.size(), 0u);
+    track->older_times.assign(set_masks_.size(), 0u);
+    track->older_masks.assign(set_masks_.size(), 0u);
   }
   const uint32_t first = begin / kGranuleBytes;
   const uint32_t last = (end - 1) / kGranuleBytes;
-  RecordEdge(track, first, MaskInGranule(first, begin, end), time, everybody_knows);
+  RecordEdge(track, first, MaskInGranule(first, begin, end), time);
   if (last == first) return;
-  RecordEdge(track, last, MaskInGranule(last, begin, end), time, everybody_knows);
+  RecordEdge(track, last, MaskInGranule(last, begin, end), time);
   std::fill(track->times.begin() + first + 1, track->times.begin() + last, time);
   std::fill(track->masks.begin() + first + 1, track->masks.begin() + last, kFullMask);
+  std::fill(track->older_masks.begin() + first + 1, track->older_masks.begin() + last, 0u);
 }
 
 }  // namespace ascendc_emulation

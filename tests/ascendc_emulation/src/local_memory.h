@@ -41,18 +41,18 @@ class LocalMemory {
   // reads.
   bool FindConflict(uint32_t begin, uint32_t end, bool is_write, const PipeTimes &known,
                     Conflict *conflict) const;
-  // everybody_knows: accesses of this pipe up to this time are finished for all pipes.
-  void Record(uint32_t begin, uint32_t end, bool is_write, Pipe pipe, uint32_t time,
-              uint32_t everybody_knows);
+  void Record(uint32_t begin, uint32_t end, bool is_write, Pipe pipe, uint32_t time);
 
  private:
-  // Last access of one kind by one pipe, for each granule.
+  // Accesses of one kind by one pipe, for each granule: time and bytes of the last one, and of
+  // those before it whatever bytes they alone touched.
   struct Track {
     std::vector<uint32_t> times;
     std::vector<uint32_t> masks;
+    std::vector<uint32_t> older_times;
+    std::vector<uint32_t> older_masks;
   };
-  static void RecordEdge(Track *track, uint32_t granule, uint32_t mask, uint32_t time,
-                         uint32_t everybody_knows);
+  static void RecordEdge(Track *track, uint32_t granule, uint32_t mask, uint32_t time);
   bool FindInTrack(const Track &track, uint32_t begin, uint32_t end, uint32_t known, uint32_t *time,
                    uint32_t *granule) const;
 

@@ -74,6 +74,27 @@ EMULATION_TEST(MissingFlagBetweenVectorAndCopyOut) {
   }
 }
 
+// Bytes of one 32-byte block have a history of their own: the first instruction reads what the last
+// one writes, and a barrier stands between them; the second one is not finished, but reads others.
+EMULATION_TEST(BarrierCoversOtherBytesOfTheSameBlock) {
+  for (const bool is_faulty : {false, true}) {
+    VectorCase test;
+    const Report report = test.Run([&](auto ub) {
+      Duplicate(ub, 1.0f, 8);
+      PipeBarrier<PIPE_V>();
+      Adds(ub[64], ub, 1.0f, 8);
+      if (!is_faulty) PipeBarrier<PIPE_V>();
+      Adds(ub[128], ub, 1.0f, 4);
+      uint64_t last_lanes[2] = {0xf0, 0};
+      Duplicate(ub, 2.0f, last_lanes, 1, 1, 8);
+    });
+    if (!is_faulty)
+      CHECK_CLEAN(report);
+    else
+      CHECK_FAULT(report, "missing barrier", "which V Adds #3 reads");
+  }
+}
+
 // The next load may not overwrite what the vector unit still reads.
 EMULATION_TEST(BufferReusedBeforeItWasRead) {
   for (const bool is_faulty : {false, true}) {
