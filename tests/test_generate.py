@@ -83,7 +83,13 @@ def test_compare(generate, files, capsys):
     assert generate("--dtype", "float32", "--max-new-tokens", 12, *options) == 0
     printed = capsys.readouterr().out
     assert "greedy texts of relay and plain: 9 of 9 the same" in printed
-    for label in ("prefill, tokens/s", "decode, tokens/s", "decode step, ms", "in attention, %"):
+    for label in (
+        "prefill, tokens/s",
+        "decode, tokens/s",
+        "decode step, ms",
+        "in attention, %",
+        "products, %",
+    ):
         assert label in printed
     read = next(line for line in printed.splitlines() if line.startswith("keys and values read"))
     relay_mb, plain_mb = (float(word) for word in read.split()[7:9])

@@ -246,6 +246,7 @@ def test_probe_only_reads(engine):
     engine.prefill([seq_id], [tokens])
     places = [seq_id, -1, -1, -1, -1]
     assert engine.time_attention(engine.prepare_decode(places, [7] * BATCH)) > 0
+    assert engine.time_products() > 0
     # The probe wrote no keys: position 12 is still empty until this step writes it.
     engine.cache.free(seq_id)
     seq_id = engine.cache.allocate()

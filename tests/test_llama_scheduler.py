@@ -96,6 +96,9 @@ class FakeEngine:
         self.num_probes += 1
         return 1.0
 
+    def time_products(self):
+        return 2.0
+
 
 def alone(request, max_new_tokens):
     """(token_ids, finish_reason) of a request by definition."""
@@ -232,7 +235,7 @@ def test_one_new_token_needs_no_step():
     completions, stats, engine = run(requests, batch=2, max_new_tokens=1)
     assert_same_as_alone(requests, completions, max_new_tokens=1)
     assert engine.num_running == [] and stats.step_seconds == []
-    assert stats.attention_share == 0.0
+    assert stats.attention_share == stats.product_share == stats.host_share == 0.0
     with pytest.raises(ValueError, match="max_new_tokens must be at least 1, got 0"):
         run(requests, batch=2, max_new_tokens=0)
 
@@ -243,7 +246,7 @@ def test_callbacks_and_probes():
     completions, stats, engine = run(
         requests,
         batch=3,
-        probes_attention=True,
+        probes=True,
         on_finish=lambda completion: finished.append(completion.index),
         on_tokens=counts.append,
     )
@@ -255,6 +258,8 @@ def test_callbacks_and_probes():
     assert list(stats.attention_seconds) == list(range(0, num_steps, PROBE_INTERVAL_STEPS))
     probed = sum(stats.step_seconds[step] for step in stats.attention_seconds)
     assert stats.attention_share == pytest.approx(engine.num_probes / probed)
+    assert stats.product_share == pytest.approx(2 * engine.num_probes / probed)
+    assert 0 < stats.host_share < 1
 
 
 def test_sampled_texts_depend_on_seed_and_index_alone():

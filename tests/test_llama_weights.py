@@ -43,26 +43,31 @@ def test_defaults_of_the_format(load):
     assert (config.kv_head_num, config.head_size, config.rope_theta) == (4, 16, 10000.0)
 
 
-def test_matrices_are_inputs_by_outputs_and_joined(load):
+def test_matrices_are_joined_and_hold_the_norm_in_front(load):
     model = TinyLlama()
     _, weights = load(model)
     tensors, layer = model.tensors(), weights.layers[1]
-    gate_up = [tensors[f"blk.1.ffn_{name}.weight"] for name in ("gate", "up")]
-    np.testing.assert_array_equal(layer.gate_up, np.concatenate(gate_up).T)
-    np.testing.assert_array_equal(layer.down, tensors["blk.1.ffn_down.weight"].T)
-    np.testing.assert_array_equal(layer.attn_output, tensors["blk.1.attn_output.weight"].T)
-    value_columns = layer.qkv[:, (6 + 2) * 16 :]
-    np.testing.assert_array_equal(value_columns, tensors["blk.1.attn_v.weight"].T)
-    assert layer.qkv.flags.c_contiguous and layer.down.flags.c_contiguous
+    part = {name.split(".")[2]: t for name, t in tensors.items() if name.startswith("blk.1.")}
+    assert not (part["ffn_norm"] == 1).all() and not (part["attn_norm"] == 1).all()
+    gate_up = np.concatenate([part["ffn_gate"], part["ffn_up"]]) * part["ffn_norm"]
+    np.testing.assert_array_equal(layer.gate_up, gate_up)
+    np.testing.assert_array_equal(layer.down, part["ffn_down"])
+    np.testing.assert_array_equal(layer.attn_output, part["attn_output"])
+    value_rows = layer.qkv[(6 + 2) * 16 :]
+    np.testing.assert_array_equal(value_rows, part["attn_v"] * part["attn_norm"])
+    for matrix in vars(layer).values():
+        assert matrix.flags.c_contiguous and matrix.dtype == np.float32
 
 
 def test_query_and_key_rows_become_half_split(load):
     """Row 2i of a head in the file becomes row i, row 2i + 1 becomes row i + head_size / 2."""
     model = TinyLlama()
     _, weights = load(model)
-    qkv = weights.layers[0].qkv.T.reshape(6 + 2 + 2, 16, 64)
-    query = model.tensors()["blk.0.attn_q.weight"].reshape(6, 16, 64)
-    key = model.tensors()["blk.0.attn_k.weight"].reshape(2, 16, 64)
+    tensors = model.tensors()
+    qkv = weights.layers[0].qkv.reshape(6 + 2 + 2, 16, 64)
+    norm = tensors["blk.0.attn_norm.weight"]
+    query = (tensors["blk.0.attn_q.weight"] * norm).reshape(6, 16, 64)
+    key = (tensors["blk.0.attn_k.weight"] * norm).reshape(2, 16, 64)
     np.testing.assert_array_equal(qkv[:6, :8], query[:, 0::2])
     np.testing.assert_array_equal(qkv[:6, 8:], query[:, 1::2])
     np.testing.assert_array_equal(qkv[6:8, :8], key[:, 0::2])

@@ -107,9 +107,6 @@ def _rows(is_probed: bool) -> list[_Row]:
     def host_ms(stats):
         return 1e3 * median(stats.host_seconds or [0.0])
 
-    def attention_percent(stats):
-        return 100 * stats.attention_share
-
     def read_mb(stats):
         return kv_bytes_per_step(stats) / 1e6
 
@@ -121,8 +118,22 @@ def _rows(is_probed: bool) -> list[_Row]:
         _Row("keys and values read per step, MB", read_mb, 1, _less_is_better),
     ]
     if is_probed:
-        rows.insert(4, _Row("  share in attention, %", attention_percent, 1))
+        rows[4:4] = _share_rows()
     return rows
+
+
+def _share_rows() -> list[_Row]:
+    """Where a step's time goes, by probes: shares of different steps need not add up exactly."""
+
+    def rest(stats):
+        return max(0.0, 1 - stats.attention_share - stats.product_share - stats.host_share)
+
+    return [
+        _Row("  share in attention, %", lambda stats: 100 * stats.attention_share, 1),
+        _Row("  in matrix products, %", lambda stats: 100 * stats.product_share, 1),
+        _Row("  in norms, RoPE, launches, %", lambda stats: 100 * rest(stats), 1),
+        _Row("  in host work, %", lambda stats: 100 * stats.host_share, 1),
+    ]
 
 
 def decode_tokens_per_second(stats: RunStats) -> float:

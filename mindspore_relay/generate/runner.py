@@ -178,7 +178,7 @@ def _run(mode: str, job: Job, engine: LlamaEngine, options: argparse.Namespace) 
             job.limits,
             job.tokenizer.eos_token_ids,
             sampling=options.sampling,
-            probes_attention=options.attention == COMPARE,
+            probes=options.attention == COMPARE,
             on_tokens=progress.add_tokens,
             on_finish=lambda completion: progress.add_request(),
         )

@@ -77,7 +77,13 @@ class LlamaEngine:
     """
 
     def __init__(self, config: LlamaConfig, weights: LlamaWeights, size: CacheSize, dtype: str):
-        from mindspore_relay.llama.model import AttentionProbe, DecodeStep, LlamaModel, Prefill
+        from mindspore_relay.llama.model import (
+            AttentionProbe,
+            DecodeStep,
+            LlamaModel,
+            Prefill,
+            ProductProbe,
+        )
 
         self.config = config
         self.size = size
@@ -96,6 +102,7 @@ class LlamaEngine:
         model = LlamaModel(config, weights, num_positions)
         self._decode_graph = DecodeStep(model, config, *caches)
         self._attention_probe = AttentionProbe(model, config, *caches)
+        self._product_probe = ProductProbe(model, config.num_layers)
         self._prefill_graph = Prefill(model, config, *caches)
         self._prefill_graph.set_inputs(*_prefill_input_shapes(size.max_blocks))
 
@@ -195,18 +202,17 @@ class LlamaEngine:
         Everything is launched again in a graph of its own: inside the step's graph no operator can
         be timed.
         """
-        from mindspore import Tensor
-
-        shape = (self.size.batch, self.config.head_num, self.config.head_size)
-        query = Tensor(np.random.default_rng(0).standard_normal(shape).astype(np.float32))
+        query = _random_tensor(self.size.batch, self.config.head_num, self.config.head_size)
         # The first three inputs only write this step's keys, which is done.
-        arguments = [query, *inputs.tensors()[3:]]
-        if not self._attention_probe.compile_cache:
-            self._attention_probe(*arguments)
-        begin = time.perf_counter()
-        for output in self._attention_probe(*arguments):
-            output.asnumpy()
-        return time.perf_counter() - begin
+        return _time_graph(self._attention_probe, query, *inputs.tensors()[3:])
+
+    def time_products(self) -> float:
+        """Seconds that the matrix products of a step take by themselves, in the same way."""
+        config, batch = self.config, self.size.batch
+        x = _random_tensor(config.hidden_size, batch)
+        rows = _random_tensor(batch, config.head_num * config.head_size)
+        gated = _random_tensor(config.intermediate_size, batch)
+        return _time_graph(self._product_probe, x, rows, gated)
 
     def kv_bytes(self, inputs: DecodeInputs) -> int:
         """Bytes of keys and values that the attention of one step has to read, over all layers."""
@@ -233,6 +239,22 @@ def _one_group_each(groups: SharedGroups) -> SharedGroups:
         kv_share_len=groups.kv_share_len[group_of_member],
         share_block_tables=groups.share_block_tables[group_of_member],
     )
+
+
+def _random_tensor(*shape):
+    from mindspore import Tensor
+
+    return Tensor(np.random.default_rng(0).standard_normal(shape, dtype=np.float32))
+
+
+def _time_graph(graph, *inputs) -> float:
+    """Seconds of a launch; the first one, which compiles, is not timed."""
+    if not graph.compile_cache:
+        graph(*inputs)
+    begin = time.perf_counter()
+    for output in graph(*inputs):
+        output.asnumpy()
+    return time.perf_counter() - begin
 
 
 def _int32_tensor(array):

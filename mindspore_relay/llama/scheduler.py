@@ -17,7 +17,7 @@ import numpy as np
 from mindspore_relay.llama.engine import CacheSize, LlamaEngine
 from mindspore_relay.llama.sampling import Sampler, SamplingOptions
 
-# Every so many steps the attention of a step is timed by itself.
+# Every so many steps the attention, and the matrix products, of a step are timed by themselves.
 PROBE_INTERVAL_STEPS = 8
 
 
@@ -63,6 +63,7 @@ class RunStats:
         kv_bytes: keys and values that attention read in decode steps.
         attention_seconds: step number -> seconds that the attention of this step's inputs takes
             alone.
+        product_seconds: the same for the matrix products.
     """
 
     prefill_tokens: int = 0
@@ -72,12 +73,26 @@ class RunStats:
     host_seconds: list[float] = field(default_factory=list)
     kv_bytes: int = 0
     attention_seconds: dict[int, float] = field(default_factory=dict)
+    product_seconds: dict[int, float] = field(default_factory=dict)
 
     @property
     def attention_share(self) -> float:
         """Part of the probed steps' time that attention takes, 0 to 1."""
-        step_seconds = sum(self.step_seconds[step] for step in self.attention_seconds)
-        return sum(self.attention_seconds.values()) / step_seconds if step_seconds else 0.0
+        return self._share(self.attention_seconds)
+
+    @property
+    def product_share(self) -> float:
+        """Part of the probed steps' time that the matrix products take, 0 to 1."""
+        return self._share(self.product_seconds)
+
+    @property
+    def host_share(self) -> float:
+        """Part of all steps' time outside the graph, 0 to 1."""
+        return sum(self.host_seconds) / sum(self.step_seconds) if self.step_seconds else 0.0
+
+    def _share(self, probed_seconds: dict[int, float]) -> float:
+        step_seconds = sum(self.step_seconds[step] for step in probed_seconds)
+        return sum(probed_seconds.values()) / step_seconds if step_seconds else 0.0
 
 
 @dataclass
@@ -196,7 +211,8 @@ class Scheduler:
         limits: with the engine's block size.
         eos_token_ids: tokens that end a text.
         sampling: how tokens are chosen.
-        probes_attention: time attention by itself now and then, outside the steps' own time.
+        probes: time attention and matrix products by themselves now and then, outside the steps'
+            own time.
         on_tokens: called after each step with the number of new tokens.
         on_finish: called with each Completion, in the order in which they finish.
     """
@@ -208,7 +224,7 @@ class Scheduler:
         eos_token_ids: Iterable[int],
         *,
         sampling: SamplingOptions | None = None,
-        probes_attention: bool = False,
+        probes: bool = False,
         on_tokens: Callable[[int], None] = lambda num_tokens: None,
         on_finish: Callable[[Completion], None] = lambda completion: None,
     ):
@@ -216,7 +232,7 @@ class Scheduler:
         self._limits = limits
         self._eos_token_ids = frozenset(eos_token_ids)
         self._sampling = sampling or SamplingOptions()
-        self._probes_attention = probes_attention
+        self._probes = probes
         self._on_tokens = on_tokens
         self._on_finish = on_finish
 
@@ -340,18 +356,19 @@ class Scheduler:
         graph_end = time.perf_counter()
         busy = [place for place, running in enumerate(self._places) if running]
         probed_step = len(self._stats.step_seconds)
-        self._take_tokens([self._places[place] for place in busy], logits[busy])
+        self._take_tokens([self._places[place] for place in busy], [logits[p] for p in busy])
         end = time.perf_counter()
         self._stats.step_seconds.append(end - begin)
         self._stats.host_seconds.append(end - graph_end + graph_begin - begin)
         self._stats.decode_tokens += len(busy)
         self._stats.kv_bytes += self._engine.kv_bytes(inputs)
-        if self._probes_attention and probed_step % PROBE_INTERVAL_STEPS == 0:
+        if self._probes and probed_step % PROBE_INTERVAL_STEPS == 0:
             # Finished requests' blocks still hold their keys: the probe only reads.
             self._stats.attention_seconds[probed_step] = self._engine.time_attention(inputs)
+            self._stats.product_seconds[probed_step] = self._engine.time_products()
 
-    def _take_tokens(self, rows: list[_Running], logits: np.ndarray):
-        """Choose each row's next token; logits (len(rows), vocab_size)."""
+    def _take_tokens(self, rows: list[_Running], logits: Iterable[np.ndarray]):
+        """Choose each row's next token; logits of each (vocab_size,)."""
         for running, row in zip(rows, logits, strict=True):
             token_id = running.sampler(row)
             if token_id in self._eos_token_ids:
