@@ -173,6 +173,7 @@ def run(options, progress):
         "machine": machine.describe(),
         "rates": rates,
         "versions": session.versions(),
+        "huge_page_gb": session.huge_page_gb(),
         "notes": session.notes,
         "rows": [row for _, rows in groups for row in rows],
     }

@@ -215,10 +215,11 @@ def test_page_shows_every_number_of_a_cell():
         **{"presets": ["quick"], "threads": 1, "command": "c", "commit": "abc", "versions": {}},
         **{"machine": machine.describe(), "rates": {**RATES, "matrix_gflop_s": 0.0}},
         **{"notes": ["left out: nothing"], "pool_gb": 1, "rows": rows},
+        **{"huge_page_gb": {"mindspore_relay": 0.75}},
     }
     page = report.page(result, [("title", "file.png")], "| a claim |")
-    texts = ("**1.25**", "1.38", "2.5", "vllm, plain", "0.50 (vllm)", "a claim", "abc")
-    for text in (*texts, "left out", "float32 rate"):
+    texts = ("**1.25**", "1.38", "2.5", "vllm, plain", "0.50 (vllm)", "a claim", "0.75 GB")
+    for text in (*texts, "abc", "left out", "float32 rate"):
         assert text in page
     # The automatic choice took plain, 25 % slower than relay; the best peer takes twice the time.
     assert "| decode | bf16 | 1 | 1.25 | 1.25 | 25% | 2.00 | 2.00 |" in page

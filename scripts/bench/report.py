@@ -128,6 +128,8 @@ def _head(result):
         f"{rates['float32_gflop_s']:.0f} GFLOP/s",
         f"- runs: median of at least {min(row['runs'] for row in result['rows'])} per number; keys "
         f"and values rotate over {result['pool_gb']:g} GB",
+        "- huge pages of each process, least at any problem: "
+        + ", ".join(f"{name} {size:g} GB" for name, size in result["huge_page_gb"].items()),
     ]
     if rates["matrix_gflop_s"] <= 0:
         lines.append("- no bfloat16 matrix unit was found: floors use the float32 rate")

@@ -79,6 +79,11 @@ class Session:
     def versions(self):
         return {k: v for worker in self._workers for k, v in worker.versions.items()}
 
+    def huge_page_gb(self):
+        """Least memory in huge pages of each worker at any problem."""
+        sizes = {worker.name: worker.huge_page_gb for worker in self._workers}
+        return {name: round(size, 2) for name, size in sizes.items() if size is not None}
+
     def close(self, *, at_once=False):
         """Ends the workers. at_once: also those that are busy."""
         for worker in self._workers:

@@ -3,7 +3,8 @@
 """A process that measures one library: `python bench_worker.py FAMILY THREADS POOL_BYTES`.
 
 Reads requests, one JSON object a line, from stdin and answers on stdout:
-    {"do": "problem", "problem": {...}}            -> {"variants": [[op, impl], ...]}
+    {"do": "problem", "problem": {...}}            -> {"variants": [[op, impl], ...],
+                                                       "huge_page_gb": x}
     {"do": "measure", "variant": [op, impl], "runs": n}
                                                    -> {"ms": [...], "plan_us": [...], ...}
     {"do": "check", "variant": [op, impl]}         -> {"rel_l2": x}
@@ -17,12 +18,17 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
 from bench.oracle import relative_l2
 from bench.problems import Problem
 from bench.storage import encode
+
+# Calls before those that are timed take this long together, so that threads have found their
+# processors again.
+WARM_UP_SECONDS = 0.01
 
 FAMILIES = {
     "mindspore_relay": "bench.impl_relay",
@@ -90,13 +96,18 @@ class Session:
         shape = (problem.num_tokens, problem.head_num, problem.head_size)
         values = np.random.default_rng(1).standard_normal(shape, dtype=np.float32)
         self._problem, self._query = problem, encode(values, problem.dtype)
-        return {"variants": self._family.set_problem(problem, self._query)}
+        variants = self._family.set_problem(problem, self._query)
+        return {"variants": variants, "huge_page_gb": huge_page_gb()}
 
     def do_measure(self, variant, runs):
-        # One call more than is timed: the first one wakes threads and, the first time, compiles.
+        # One call more than is timed: it wakes threads and, the first time, compiles.
         num_calls = min(runs, self._family.copies(*variant)) + 1
         calls = [self._family.prepare(*variant) for _ in range(num_calls)]
-        calls[0].run()
+        begin = time.perf_counter()
+        while True:
+            calls[0].run()
+            if time.perf_counter() - begin > WARM_UP_SECONDS:
+                break
         seconds, plan_seconds = [], []
         for index in range(runs):
             call = calls[1 + index % (len(calls) - 1)]
@@ -116,6 +127,14 @@ class Session:
         call.run()
         error = relative_l2(self._problem, self._query, call.output(), call.keys_values)
         return {"rel_l2": error}
+
+
+def huge_page_gb():
+    """Memory of this process in huge pages, GiB."""
+    for line in Path("/proc/self/smaps_rollup").read_text().splitlines():
+        if line.startswith("AnonHugePages:"):
+            return int(line.split()[1]) / 2**20
+    return 0.0
 
 
 def serve(family_name, num_threads, pool_bytes):

@@ -23,6 +23,10 @@ _HINTS = {
 }
 
 
+# Libraries whose threads are OpenMP's.
+_OPENMP_FAMILIES = ("torch", "vllm")
+
+
 class WorkerError(RuntimeError):
     """A library failed at what was asked; the message says what it said."""
 
@@ -40,6 +44,7 @@ class Worker:
 
     Attributes:
         name: of the family and, if one was asked for, the instruction set.
+        huge_page_gb: least memory in huge pages at any problem, GiB; None before the first.
 
     Raises:
         WorkerLostError: the library cannot be loaded.
@@ -49,6 +54,7 @@ class Worker:
         self.family, self.isa = family, isa
         self.name = f"{family}.{isa}" if isa else family
         self.is_lost = False
+        self.huge_page_gb = None
         self._log = tempfile.TemporaryFile(mode="w+")
         environment = {
             **os.environ,
@@ -58,6 +64,9 @@ class Worker:
         }
         if isa:
             environment["MINDSPORE_RELAY_ISA"] = isa
+        if family in _OPENMP_FAMILIES:
+            # Two OpenMP threads on one processor wait for each other for milliseconds.
+            environment["OMP_PROC_BIND"] = "true"
         command = [python, SCRIPTS_DIR / "bench_worker.py", family, num_threads, pool_bytes]
         self._process = subprocess.Popen(
             [str(word) for word in command],
@@ -78,6 +87,8 @@ class Worker:
     def set_problem(self, problem):
         """Variants that the library offers for it: list of (op, impl)."""
         answer = self._ask(do="problem", problem=dataclasses.asdict(problem))
+        seen = (self.huge_page_gb, answer["huge_page_gb"])
+        self.huge_page_gb = min(size for size in seen if size is not None)
         return [tuple(variant) for variant in answer["variants"]]
 
     def measure(self, variant, runs):
