@@ -206,8 +206,12 @@ class Operation:
     def __exit__(self, *_):
         self._library.MsRelayDestroyOperation(self._operation)
 
-    def run(self, problem, *, path="auto", return_lse=True):
-        """Runs a `cases.Problem`. Returns output and lse (None without return_lse), as copies."""
+    def run(self, problem, *, path="auto", return_lse=True, missing_bytes=0):
+        """Runs a `cases.Problem`. Returns output and lse (None without return_lse), as copies.
+
+        The workspace is `missing_bytes` smaller than phase 1 asked for.
+        """
+        self._missing_bytes = missing_bytes
         run = {"relay_attention": self._relay, "prefix_encoder": self._prefix}[problem.operator]
         return run(problem, path, return_lse)
 
@@ -326,10 +330,11 @@ class Operation:
             assert workspace_bytes.value == 0, "a failed phase 1 must set workspace_bytes to 0"
             raise
         self.workspace_bytes = workspace_bytes.value
-        workspace = GuardedBytes(self.workspace_bytes, self._guard, _WORKSPACE_ALIGNMENT_BYTES)
+        num_bytes = self.workspace_bytes - self._missing_bytes
+        workspace = GuardedBytes(num_bytes, self._guard, _WORKSPACE_ALIGNMENT_BYTES)
         workspace.bytes[:] = _FILL
         address = ctypes.c_void_p(self.address_of(workspace))
-        check(run(address, workspace_bytes, self._operation, None))
+        check(run(address, ctypes.c_uint64(num_bytes), self._operation, None))
         workspace.assert_guards_intact("workspace")
 
     def _results(self, return_lse):

@@ -121,10 +121,24 @@ void AddFinalPieces(int32_t heads_per_piece, FinalPiece piece, Plan *plan) {
   }
 }
 
-// Offsets of the scratch arrays for pieces of at most max_heads kv heads and max_rows rows each,
-// and at most max_head_rows of both together.
-ScratchLayout MakeScratchLayout(const Plan &plan, int64_t max_heads, int64_t max_rows,
-                                int64_t max_head_rows) {
+// The most that any piece of a plan has.
+struct LargestPieces {
+  int64_t rows = 0;       // of one kv head
+  int64_t head_rows = 0;  // of all its kv heads together
+  int64_t packed_query_bytes = 0;
+
+  void Count(const Plan &plan, const Unit &unit, int64_t heads) {
+    const int64_t unit_rows = RowsPerKvHead(plan, unit);
+    const int64_t head_bytes = plan.dtype_kernels->packed_query_bytes(
+        static_cast<int32_t>(unit_rows), plan.heads.head_size);
+    rows = std::max(rows, unit_rows);
+    head_rows = std::max(head_rows, heads * unit_rows);
+    packed_query_bytes = std::max(packed_query_bytes, heads * head_bytes);
+  }
+};
+
+// Offsets of the scratch arrays. docs/c_and_pytorch.md says how large it all can be.
+ScratchLayout MakeScratchLayout(const Plan &plan, const LargestPieces &largest) {
   ScratchLayout layout;
   int64_t end = 0;
   const auto take = [&end](int64_t bytes) {
@@ -133,19 +147,17 @@ ScratchLayout MakeScratchLayout(const Plan &plan, int64_t max_heads, int64_t max
     return offset;
   };
   const int64_t float_bytes = static_cast<int64_t>(sizeof(float));
-  // packed_query_bytes rounds up per head.
-  layout.packed_query = take(max_heads * plan.dtype_kernels->packed_query_bytes(
-                                             static_cast<int32_t>(max_rows), plan.heads.head_size));
-  layout.total_acc = take(max_head_rows * plan.acc_stride * float_bytes);
-  layout.total_max = take(max_head_rows * float_bytes);
-  layout.total_sum = take(max_head_rows * float_bytes);
-  layout.span_acc = take(max_head_rows * plan.acc_stride * float_bytes);
-  layout.span_max = take(max_head_rows * float_bytes);
-  layout.span_sum = take(max_head_rows * float_bytes);
-  layout.row_pointers = take(max_rows * static_cast<int64_t>(sizeof(void *)));
-  layout.visible_keys = take(max_rows * static_cast<int64_t>(sizeof(int32_t)));
-  layout.slope = take(max_head_rows * float_bytes);
-  layout.distance = take(max_rows * float_bytes);
+  layout.packed_query = take(largest.packed_query_bytes);
+  layout.total_acc = take(largest.head_rows * plan.acc_stride * float_bytes);
+  layout.total_max = take(largest.head_rows * float_bytes);
+  layout.total_sum = take(largest.head_rows * float_bytes);
+  layout.span_acc = take(largest.head_rows * plan.acc_stride * float_bytes);
+  layout.span_max = take(largest.head_rows * float_bytes);
+  layout.span_sum = take(largest.head_rows * float_bytes);
+  layout.row_pointers = take(largest.rows * static_cast<int64_t>(sizeof(void *)));
+  layout.visible_keys = take(largest.rows * static_cast<int64_t>(sizeof(int32_t)));
+  layout.slope = take(largest.head_rows * float_bytes);
+  layout.distance = take(largest.rows * float_bytes);
   const bool has_diagonal = !plan.units.empty() && plan.units[0].first_position != kNoDiagonal;
   layout.hidden_values = take(has_diagonal ? HiddenValuesBytes(plan.heads) : 0);
   layout.kernels =
@@ -156,20 +168,14 @@ ScratchLayout MakeScratchLayout(const Plan &plan, int64_t max_heads, int64_t max
 
 // Workers, scratch and the order of phase 2, once all pieces are known.
 void FinishPlan(int64_t total_cost, int32_t num_threads, Plan *plan) {
-  int64_t max_heads = 0, max_rows = 0, max_head_rows = 0;
-  const auto count = [&](const Unit &unit, int64_t heads) {
-    const int64_t rows = RowsPerKvHead(*plan, unit);
-    max_heads = std::max(max_heads, heads);
-    max_rows = std::max(max_rows, rows);
-    max_head_rows = std::max(max_head_rows, heads * rows);
-  };
+  LargestPieces largest;
   for (const PartialPiece &piece : plan->partial_pieces) {
-    count(plan->units[piece.unit], piece.head_end - piece.head_begin);
+    largest.Count(*plan, plan->units[piece.unit], piece.head_end - piece.head_begin);
   }
   for (const FinalPiece &piece : plan->final_pieces) {
-    count(plan->units[piece.unit], piece.head_end - piece.head_begin);
+    largest.Count(*plan, plan->units[piece.unit], piece.head_end - piece.head_begin);
   }
-  plan->scratch = MakeScratchLayout(*plan, max_heads, max_rows, max_head_rows);
+  plan->scratch = MakeScratchLayout(*plan, largest);
   const int64_t most_pieces =
       static_cast<int64_t>(std::max(plan->partial_pieces.size(), plan->final_pieces.size()));
   const int64_t macs = Multiply(total_cost, plan->heads.head_size + plan->heads.value_head_size);
