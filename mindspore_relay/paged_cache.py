@@ -11,6 +11,7 @@ block (copy-on-write, in `append`).
 Everything here runs on the host. MindSpore is imported by `create_tensors` and `copy_blocks` only.
 """
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -57,23 +58,29 @@ class AppendResult(NamedTuple):
     block_copies: np.ndarray
 
 
-class _Sequence:
-    """Blocks and number of tokens of one sequence."""
+class _Sequence(NamedTuple):
+    """Blocks and number of tokens of one sequence. Replaced when it grows, never changed."""
 
-    __slots__ = ("blocks", "num_tokens")
-
-    def __init__(self, blocks, num_tokens):
-        self.blocks = blocks
-        self.num_tokens = num_tokens
+    blocks: list
+    num_tokens: int
 
 
 class _Growth(NamedTuple):
-    """Planned growth of one sequence (None: an idle place)."""
+    """Planned growth of one sequence (-1: an idle place)."""
 
-    sequence: _Sequence | None
+    seq_id: int
     num_tokens: int
     is_copied: bool  # its last block is partly filled and others own it too
     num_blocks: int  # free blocks to take, the copy included
+
+
+class _Change(NamedTuple):
+    """What a call changes: new values, all computed before the first of them is set."""
+
+    sequences: dict  # name -> _Sequence, or None when it ends
+    num_free_kept: int  # free blocks below those that the call takes
+    free_blocks: list  # that lie above these afterwards
+    ref_count: dict  # block -> number of owners
 
 
 class PagedKVCache:
@@ -82,6 +89,9 @@ class PagedKVCache:
     A sequence is named by the int that `allocate` and `share` return; names are never used twice.
     Where a method takes several sequences, -1 stands for an idle place of a fixed-capacity batch:
     length 0, no blocks, slot -1. Not safe for use from several threads at a time.
+
+    Every call that changes sequences does so completely or not at all, whatever it raises: no block
+    is lost when memory is short, or when Ctrl-C comes in the middle of a call.
 
     Args:
         num_layers: number of layers; each has one key and one value cache. All layers use the same
@@ -172,7 +182,8 @@ class PagedKVCache:
         _check_num_tokens(num_tokens)
         num_needed = _ceil_div(num_tokens, self.block_size)
         self._check_free(num_needed)
-        return self._add_sequence([self._take_block() for _ in range(num_needed)], num_tokens)
+        blocks = self._next_free(num_needed)
+        return self._add_sequence(blocks, num_tokens, num_needed, dict.fromkeys(blocks, 1))
 
     def share(self, seq_id, num_tokens=None):
         """Makes a sequence of the first `num_tokens` tokens of `seq_id` (None: all), in its blocks.
@@ -197,8 +208,8 @@ class PagedKVCache:
                 f"sequence {seq_id}, got {num_tokens}"
             )
         blocks = source.blocks[: _ceil_div(num_tokens, self.block_size)]
-        self._ref_count[blocks] += 1
-        return self._add_sequence(list(blocks), num_tokens)
+        ref_count = dict(zip(blocks, (self._ref_count[blocks] + 1).tolist(), strict=True))
+        return self._add_sequence(blocks, num_tokens, 0, ref_count)
 
     def append(self, seq_ids, num_tokens=1):
         """Makes room for new tokens at the end of sequences: all of them or, on an error, none.
@@ -220,25 +231,29 @@ class PagedKVCache:
         """
         seq_ids, counts = self._seq_ids_and_counts(seq_ids, num_tokens)
         growths = self._plan_append(seq_ids, counts)
-        self._check_free(sum(growth.num_blocks for growth in growths))
-
-        # Blocks leave the stack last: should a copy fail, only blocks that nobody owns have been
-        # written.
-        next_block = iter(reversed(self._free_blocks))
-        new_blocks = [[next(next_block) for _ in range(growth.num_blocks)] for growth in growths]
-        block_copies = [
-            (growth.sequence.blocks[-1], blocks[0])
-            for growth, blocks in zip(growths, new_blocks, strict=True)
-            if growth.is_copied
-        ]
-        block_copies = np.array(block_copies, dtype=np.int32).reshape(-1, 2)
+        num_needed = sum(growth.num_blocks for growth in growths)
+        self._check_free(num_needed)
+        new_blocks = iter(self._next_free(num_needed))
+        sequences, ref_count, block_copies, slots = {}, {}, [], []
+        for growth in growths:
+            blocks = list(itertools.islice(new_blocks, growth.num_blocks))
+            if growth.is_copied:
+                source = self._sequences[growth.seq_id].blocks[-1]
+                block_copies.append((source, blocks[0]))
+                ref_count[source] = ref_count.get(source, int(self._ref_count[source])) - 1
+            ref_count.update(dict.fromkeys(blocks, 1))
+            if growth.seq_id != -1:
+                sequences[growth.seq_id] = self._grown(growth, blocks)
+            slots.append(self._new_slots(growth, sequences))
+        result = AppendResult(
+            np.concatenate([np.empty(0, np.int32), *slots]),
+            np.array(block_copies, dtype=np.int32).reshape(-1, 2),
+        )
+        # Should a copy fail, only blocks that nobody owns have been written.
         if self.key_caches:
-            self.copy_blocks(block_copies)
-
-        slots = []
-        for growth, blocks in zip(growths, new_blocks, strict=True):
-            slots.append(self._grow(growth, blocks))
-        return AppendResult(np.concatenate([np.empty(0, np.int32), *slots]), block_copies)
+            self.copy_blocks(result.block_copies)
+        self._carry_out(_Change(sequences, self.num_free_blocks - num_needed, [], ref_count))
+        return result
 
     def free(self, seq_ids):
         """Ends sequences (-1 is skipped). A block is free again when its last owner is gone.
@@ -247,13 +262,14 @@ class PagedKVCache:
             KeyError: no such sequence; nothing was changed. ValueError: a sequence is named twice.
         """
         seq_ids, _ = self._seq_ids_and_counts(seq_ids, 0)
-        for seq_id in seq_ids:
-            if seq_id == -1:
-                continue
-            for block in reversed(self._sequences.pop(seq_id).blocks):
-                self._ref_count[block] -= 1
-                if self._ref_count[block] == 0:
-                    self._free_blocks.append(block)
+        sequences = {seq_id: None for seq_id in seq_ids if seq_id != -1}
+        ref_count, free_blocks = {}, []
+        for seq_id in sequences:
+            for block in reversed(self._sequences[seq_id].blocks):
+                ref_count[block] = ref_count.get(block, int(self._ref_count[block])) - 1
+                if ref_count[block] == 0:
+                    free_blocks.append(block)
+        self._carry_out(_Change(sequences, self.num_free_blocks, free_blocks, ref_count))
 
     # ---- what the operators need -----------------------------------------------------------------
 
@@ -344,14 +360,17 @@ class PagedKVCache:
         if self.key_caches:
             raise RuntimeError("PagedKVCache.create_tensors: the tensors exist already")
         storage = np.uint16 if self.dtype == "bfloat16" else self.dtype
-        for caches, name, head_size in (
-            (self.key_caches, "key_cache", self.head_size),
-            (self.value_caches, "value_cache", self.value_head_size),
-        ):
+
+        def caches(name, head_size):
             shape = (self.num_blocks, self.block_size, self.kv_head_num, head_size)
             for layer in range(self.num_layers):
                 tensor = to_tensor(np.zeros(shape, dtype=storage))
-                caches.append(Parameter(tensor, name=f"{name}.{layer}", requires_grad=False))
+                yield Parameter(tensor, name=f"{name}.{layer}", requires_grad=False)
+
+        # All of them or none: when memory ends at the last layer, it may be tried again.
+        key_caches = list(caches("key_cache", self.head_size))
+        value_caches = list(caches("value_cache", self.value_head_size))
+        self.key_caches, self.value_caches = key_caches, value_caches
 
     def copy_blocks(self, block_copies):
         """Copies whole blocks inside the key and value caches of all layers, in place.
@@ -411,7 +430,7 @@ class PagedKVCache:
         lost_owners = {}
         for seq_id, count in zip(seq_ids, counts, strict=True):
             if seq_id == -1:
-                growths.append(_Growth(None, count, False, 0))
+                growths.append(_Growth(-1, count, False, 0))
                 continue
             sequence = self._sequences[seq_id]
             is_copied = False
@@ -422,22 +441,23 @@ class PagedKVCache:
             num_blocks = _ceil_div(sequence.num_tokens + count, self.block_size) - len(
                 sequence.blocks
             )
-            growths.append(_Growth(sequence, count, is_copied, num_blocks + is_copied))
+            growths.append(_Growth(seq_id, count, is_copied, num_blocks + is_copied))
         return growths
 
-    def _grow(self, growth, blocks):
-        """Carries out one planned growth with these free blocks; returns the new tokens' slots."""
-        sequence = growth.sequence
-        if sequence is None:
+    def _grown(self, growth, blocks):
+        """The sequence after a planned growth into these free blocks."""
+        old_blocks, num_tokens = self._sequences[growth.seq_id]
+        if blocks:
+            kept = old_blocks[:-1] if growth.is_copied else old_blocks
+            old_blocks = kept + blocks
+        return _Sequence(old_blocks, num_tokens + growth.num_tokens)
+
+    def _new_slots(self, growth, sequences):
+        """Slots of the tokens that a growth adds; sequences: as they are after it."""
+        if growth.seq_id == -1:
             return np.full(growth.num_tokens, -1, dtype=np.int32)
-        for _ in blocks:  # they are the top of the stack
-            self._take_block()
-        if growth.is_copied:
-            self._ref_count[sequence.blocks.pop()] -= 1
-        sequence.blocks.extend(blocks)
-        begin = sequence.num_tokens
-        sequence.num_tokens += growth.num_tokens
-        return self._slots(sequence, begin, sequence.num_tokens)
+        sequence = sequences[growth.seq_id]
+        return self._slots(sequence, sequence.num_tokens - growth.num_tokens, sequence.num_tokens)
 
     def _slots(self, sequence, begin, end):
         tokens = np.arange(begin, end)
@@ -446,20 +466,45 @@ class PagedKVCache:
             blocks[tokens // self.block_size] * self.block_size + tokens % self.block_size
         ).astype(np.int32)
 
-    def _add_sequence(self, blocks, num_tokens):
+    def _add_sequence(self, blocks, num_tokens, num_taken, ref_count):
         seq_id = self._next_seq_id
-        self._next_seq_id += 1
-        self._sequences[seq_id] = _Sequence(blocks, num_tokens)
+        sequences = {seq_id: _Sequence(blocks, num_tokens)}
+        self._carry_out(_Change(sequences, self.num_free_blocks - num_taken, [], ref_count))
+        self._next_seq_id = seq_id + 1
         return seq_id
 
     def _check_free(self, num_needed):
         if num_needed > len(self._free_blocks):
             raise OutOfBlocksError(num_needed, len(self._free_blocks), self.num_blocks)
 
-    def _take_block(self):
-        block = self._free_blocks.pop()
-        self._ref_count[block] = 1
-        return block
+    def _next_free(self, count):
+        """The free blocks that are used next, the top of the stack first."""
+        return self._free_blocks[: -count - 1 : -1] if count else []
+
+    def _carry_out(self, change):
+        """Sets all that a call changes, or raises and leaves everything as it was."""
+        blocks = list(change.ref_count)
+        before = _Change(
+            {seq_id: self._sequences.get(seq_id) for seq_id in change.sequences},
+            change.num_free_kept,
+            self._free_blocks[change.num_free_kept :],
+            dict(zip(blocks, self._ref_count[blocks].tolist(), strict=True)),
+        )
+        try:
+            self._set(change)
+        except BaseException:  # Ctrl-C too
+            self._set(before)
+            raise
+
+    def _set(self, change):
+        """Assignments only: done twice, or over a half of themselves, they give the same."""
+        for seq_id, sequence in change.sequences.items():
+            if sequence is None:
+                self._sequences.pop(seq_id, None)
+            else:
+                self._sequences[seq_id] = sequence
+        self._free_blocks[change.num_free_kept :] = change.free_blocks
+        self._ref_count[list(change.ref_count)] = list(change.ref_count.values())
 
 
 def _ceil_div(numerator, denominator):
