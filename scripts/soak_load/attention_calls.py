@@ -2,21 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of the operators over the tensors of a PagedKVCache, and the comparison with the oracle."""
 
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
+import numerics
 import numpy as np
+from case_inputs import Problem
 
 from mindspore_relay import capi, operators
 from mindspore_relay.bfloat16 import to_numpy, to_tensor
 from mindspore_relay.masks import MaskType
 from soak_load import SoakError
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
-
-import numerics  # noqa: E402  what is close enough is said once, for tests and soak
-from case_inputs import Problem  # noqa: E402
 
 
 @dataclass(frozen=True)

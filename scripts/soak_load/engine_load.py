@@ -19,7 +19,7 @@ from mindspore_relay.llama.gguf_file import read_gguf
 from mindspore_relay.llama.scheduler import Request, Scheduler, TokenLimits
 from mindspore_relay.llama.weights import read_config, read_weights
 from mindspore_relay.paged_cache import OutOfBlocksError
-from soak_load import SoakError, attention_calls  # noqa: F401  the latter puts tests/ on sys.path
+from soak_load import SoakError
 
 SIZE = CacheSize(batch=6, num_blocks=18, max_blocks=12, block_size=8)
 PROMPT_LENGTHS = (24, 21, 5)
