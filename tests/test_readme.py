@@ -39,7 +39,9 @@ def test_example():
         np.testing.assert_allclose(output[request], expected, rtol=0, atol=2**-9)
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "THIRD_PARTY.md"]
+)
 def test_links_and_paths_exist(document):
     text = (ROOT / document).read_text(encoding="utf-8")
     links = re.findall(r"\]\((?!https?://)([^)#]+)\)", text)
