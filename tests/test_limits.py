@@ -152,6 +152,7 @@ GROWTH = """
 import resource, sys
 sys.path.insert(0, {tests!r})
 import test_limits as limits
+from workspace_bound import workspace_bound
 from mindspore_relay import _library, capi
 _library.set_num_threads(2)
 problem = {problem}
@@ -161,7 +162,7 @@ for cache in problem.args[1:3]:
 begin = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 operator(*problem.args, **problem.kwargs)
 growth = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - begin)
-print(growth, limits.workspace_bound(problem, 2))
+print(growth, workspace_bound(problem, 2))
 """
 
 
