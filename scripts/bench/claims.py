@@ -71,6 +71,10 @@ def _headline(grid, kind, dtype):
     return [c for c in cells if is_decode(ours(c)) == (kind == "decode")]
 
 
+def _impls(cell):
+    return {impl for _, impl in cell}
+
+
 def _find(grid, dtype, batch, prefix, private):
     """A decode cell with 32/8 heads of 128, or None."""
     wanted = problems.Problem(problems.DECODE, dtype, batch, prefix, private)
@@ -95,7 +99,8 @@ def _floors(grid, rates):
 
 def _peers(grid, rates):
     for kind, dtype in FLOOR_TARGETS:
-        cells = [c for c in _headline(grid, kind, dtype) if best_peer(c)]
+        # MindSpore's own operators have a claim of their own: alone they say nothing of peers.
+        cells = [c for c in _headline(grid, kind, dtype) if {"vllm", "torch"} & _impls(c)]
         if not cells:
             continue
         shares = [ours(c)["ms"] / best_peer(c)["ms"] for c in cells]
