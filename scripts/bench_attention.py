@@ -184,9 +184,9 @@ def show(problem, rows, progress):
     """A problem's rows on the terminal."""
     progress.clear()
     print(f"{problem}: floor {rows[0]['floor_ms']:.3f} ms ({rows[0]['limit']})")
-    print("\n".join(map(report.line, rows)))
     (cell,) = report.cells(rows).values()
-    print(report.peer_line(cell), flush=True)
+    lines = [*map(report.line, rows), report.peer_line(cell)]
+    print("\n".join(filter(None, lines)), flush=True)
 
 
 def write(result, options):

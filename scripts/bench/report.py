@@ -13,6 +13,8 @@ WAYS = {
     OURS: "C interface",
     "mindspore_relay.graph": "graph",
     "mindspore_relay.pynative": "PyNative",
+    "mindspore_relay.avx512": "AVX-512",
+    "mindspore_relay.avx2": "AVX2",
 }
 _PEERS = ("vllm", "torch", "torch_matmul", "mindspore_composed")
 
