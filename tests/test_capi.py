@@ -3,6 +3,7 @@
 """mindspore_relay.capi: the operators for NumPy and DLPack arrays, without MindSpore."""
 
 import doctest
+import functools
 import gc
 import re
 import sys
@@ -576,6 +577,23 @@ def test_number_of_heads_near_the_end_of_int32(run_python):
     )
     result = run_python("-c", code, timeout=60)
     assert result.stdout == "True\n", result.stderr
+
+
+def test_number_of_heads_of_one_kv_head():
+    """Rows of a kv head are counted in 32 bits; their bytes once overflowed in the AMX kernels."""
+    for head_num, fits in ((65536, True), (65537, False), (2**31 - 1, False)):
+        row, key = np.zeros((1, 1, 8), np.float32), np.zeros((4, 1, 8), np.float32)
+        wide = np.lib.stride_tricks.as_strided(row, (1, head_num, 8), (0, 0, 4))
+        operation = capi.Operation()
+        arguments = (wide, [key], [key], None, None, None, None, [4], None, None)
+        plan = functools.partial(
+            operation.plan_relay_attention, *arguments, head_num=head_num, kv_head_num=1, out=wide
+        )
+        if fits:
+            plan()
+            continue
+        with pytest.raises(NotImplementedError, match=r"at most 65536 times kv_head_num, got head"):
+            plan()
 
 
 # ---- package -------------------------------------------------------------------------------------

@@ -63,6 +63,12 @@ Status CheckHeadCounts(const char *op, int32_t head_num, int32_t kv_head_num, fl
         head_num, heads->kv_head_num);
   }
   heads->heads_per_kv_head = head_num / heads->kv_head_num;
+  if (heads->heads_per_kv_head > kMaxHeadsPerKvHead) {
+    return Unsupported(
+        "%s: head_num must be at most %d times kv_head_num, got head_num=%d, "
+        "kv_head_num=%d",
+        op, kMaxHeadsPerKvHead, head_num, heads->kv_head_num);
+  }
   if (!std::isfinite(qk_scale)) {
     return InvalidArgument("%s: qk_scale must be finite, got qk_scale=%f", op,
                            static_cast<double>(qk_scale));

@@ -19,6 +19,9 @@ namespace mindspore_relay {
 constexpr int64_t kMaxHeadSize = 576;
 constexpr int64_t kHeadSizeMultiple = 8;
 constexpr int64_t kMaxBlockSize = 512;  // tokens
+// Rows of a kv head that one request brings: kernels count rows, and what belongs to them, in 32
+// bits.
+constexpr int32_t kMaxHeadsPerKvHead = 65536;
 
 // ---- arguments as the caller gave them ----
 

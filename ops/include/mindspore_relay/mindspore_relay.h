@@ -210,7 +210,8 @@ MS_RELAY_API MsRelayStatus MsRelayOperationGetPath(const MsRelayOperation *op, i
  *   slopes           float32 [head_num] with a [256, 256] mask; else NULL
  *   mask_type        MsRelayMaskType: one of the ALIBI types or CAUSAL
  *   head_num         query heads
- *   kv_head_num      key and value heads; divides head_num; 0 means head_num
+ *   kv_head_num      key and value heads; divides head_num, which is at most 65536 times as many;
+ *                    0 means head_num
  *   qk_scale         factor on query . key
  *   attn_out         output: query's shape with value's head size, query's dtype
  *   workspace_bytes  output: what phase 2 needs; 0 after a failure
