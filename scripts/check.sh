@@ -2,17 +2,48 @@
 # Copyright 2026 The mindspore_relay Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Everything that is checked without running the project; CI calls it. Formatters and linters are
-# those of .pre-commit-config.yaml. --fix keeps what the formatters change and does not fail for it.
+# Everything that is checked without running the project, or the project under sanitizers; CI calls
+# both. Formatters and linters are those of .pre-commit-config.yaml.
 set -euo pipefail
 source "$(dirname "$0")/_common.sh"
+source "$(dirname "$0")/_sanitizers.sh"
 
-fix=false
-case "${1:-}" in
-  "") ;;
-  --fix) fix=true ;;
-  *) die "usage: scripts/check.sh [--fix]" ;;
-esac
+usage() {
+  cat <<'USAGE'
+usage: scripts/check.sh [--fix]
+       scripts/check.sh [--asan] [--ubsan] [--tsan]
+
+  --fix    keeps what the formatters change and does not fail for it
+  --asan   builds the library and its C++ tests with AddressSanitizer and runs them and a part of
+           tests/cases.py through the C interface, on all instruction sets of this machine
+  --ubsan  the same with UndefinedBehaviorSanitizer; both together are one build
+  --tsan   the same with ThreadSanitizer
+USAGE
+}
+
+fix=false sanitizers=() threads=false
+for argument in "$@"; do
+  case "$argument" in
+    --fix) fix=true ;;
+    --asan) sanitizers+=(address) ;;
+    --ubsan) sanitizers+=(undefined) ;;
+    --tsan) threads=true ;;
+    -h | --help) usage && exit ;;
+    *) usage >&2 && die "unknown argument $argument" ;;
+  esac
+done
+
+if [ ${#sanitizers[@]} -gt 0 ] || $threads; then
+  ! $fix || die "--fix does not go with sanitizers"
+  ensure_tools libgtest-dev
+  ensure_venv
+  run_once requirements-numpy pip install -q "numpy>=1.26,<2"
+  if [ ${#sanitizers[@]} -gt 0 ]; then
+    check_sanitizers "$(IFS=, && printf '%s' "${sanitizers[*]}")"
+  fi
+  if $threads; then check_sanitizers thread; fi
+  exit
+fi
 
 ensure_tools
 ensure_venv
