@@ -7,12 +7,15 @@ import os
 import re
 import shutil
 import subprocess
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 import mindspore_relay
 from mindspore_relay import __main__, _library
 
+ROOT = Path(__file__).resolve().parent.parent
 ENTRY_POINTS = ["RelayAttention", "PrefixEncoder", "ReshapeAndCache", "MergeAttentionStates"]
 
 
@@ -89,21 +92,50 @@ def test_only_the_interface_is_exported():
     }
 
 
+def softness(path):
+    """What a shared library lacks of the hardening that ours has: names, empty for ours."""
+    tool = partial(subprocess.run, capture_output=True, text=True, check=True)
+    dynamic = tool(["readelf", "-W", "-d", "-l", path]).stdout
+    undefined = tool(["nm", "-D", "--undefined-only", path]).stdout
+    facts = {
+        "bind now": "BIND_NOW" in dynamic,
+        "relro": "GNU_RELRO" in dynamic,
+        "stack not executable": re.search(r"GNU_STACK.* RW ", dynamic) is not None,
+        "no text relocations": "TEXTREL" not in dynamic,
+        "no run path": "RPATH" not in dynamic and "RUNPATH" not in dynamic,
+        "stack protector": "__stack_chk_fail" in undefined,
+        "checked string functions": re.search(r"\b__v?snprintf_chk\b", undefined) is not None,
+        # MindSpore may unload it while its threads run.
+        "never unloaded": "NODELETE" in dynamic,
+    }
+    return [name for name, is_there in facts.items() if not is_there]
+
+
 def test_library_is_hardened():
+    path = _library.library_path()
+    assert softness(path) == []
     dynamic = subprocess.run(
-        ["readelf", "-W", "-d", "-l", _library.library_path()],
-        capture_output=True,
-        text=True,
-        check=True,
+        ["readelf", "-W", "-d", path], capture_output=True, text=True, check=True
     ).stdout
-    assert "NODELETE" in dynamic, "MindSpore may unload it while its threads run"
-    assert "BIND_NOW" in dynamic and "GNU_RELRO" in dynamic
-    assert re.search(r"GNU_STACK.* RW ", dynamic), "executable stack"
-    assert "RPATH" not in dynamic and "RUNPATH" not in dynamic
     needed = set(re.findall(r"NEEDED.*\[(.*?)\]", dynamic))
-    assert not {
+    assert needed and not {
         name for name in needed if "mindspore" in name or "python" in name or "gomp" in name
     }
+
+
+def test_a_soft_library_is_told(tmp_path):
+    """Each of the facts above can be wrong."""
+    (tmp_path / "soft.c").write_text(
+        "#include <stdio.h>\nvoid f(char *p, const char *q) { char t[64]; "
+        'snprintf(t, 64, "%s", q); snprintf(p, 3, "%s", t); }\n'
+    )
+    flags = "-shared -fPIC -O1 -fno-stack-protector -U_FORTIFY_SOURCE -Wl,-rpath,/nowhere"
+    flags += " -Wl,-z,lazy,-z,norelro,-z,execstack"
+    subprocess.run(
+        ["gcc", *flags.split(), "soft.c", "-o", "soft.so"], cwd=tmp_path, check=True, timeout=60
+    )
+    told = softness(tmp_path / "soft.so")
+    assert len(told) == 7 and "no text relocations" not in told  # gcc cannot be asked for these
 
 
 class TestReport:
