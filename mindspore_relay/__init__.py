@@ -28,6 +28,7 @@ _MODULE_OF = {
     "relay_attention": "operators",
     "reshape_and_cache": "operators",
     "set_num_threads": "_library",
+    "stop_threads": "_library",
 }
 
 __all__ = ["__version__", *sorted(_MODULE_OF)]

@@ -16,7 +16,7 @@ from mindspore_relay import _library
 MAX_RANK = 6
 
 # MsRelayStatus
-OK, INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, INTERNAL = range(5)
+OK, INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, INTERNAL, INTERRUPTED = range(6)
 # MsRelayDType
 FLOAT32, FLOAT16, BFLOAT16, INT32, UINT32 = range(1, 6)
 
@@ -68,6 +68,10 @@ class MsRelayOptions(ctypes.Structure):
     )
 
 
+# Of MsRelayOperationSetInterrupt.
+InterruptFunction = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+
+
 @functools.cache
 def functions():
     """The library, a ctypes.CDLL, with the argument types of the functions that capi.py calls.
@@ -92,6 +96,7 @@ def functions():
         "MsRelayCreateOperation": [ctypes.POINTER(handle), handle],
         "MsRelayDestroyOperation": [handle],
         "MsRelayOperationSetOptions": [handle, ctypes.POINTER(MsRelayOptions)],
+        "MsRelayOperationSetInterrupt": [handle, InterruptFunction, handle],
         "MsRelayOperationGetPath": [handle, ctypes.c_int64, ctypes.POINTER(ctypes.c_int32)],
         "MsRelayPrefixEncoderGetWorkspaceSize": [tensor] * 8 + head_params + plan_outputs,
         "MsRelayPrefixEncoder": run_arguments,

@@ -8,6 +8,7 @@ arguments of two threads that call one ops.Custom at once.
 """
 
 import itertools
+import os
 import threading
 from typing import NamedTuple
 
@@ -46,6 +47,18 @@ class _ThreadState(threading.local):
 
 _thread_state = _ThreadState()
 
+# A fork of a process in which an operator has run.
+_is_forked = False
+
+
+def _forget_primitives_of_parent():
+    global _is_forked, _thread_state
+    _is_forked = _is_forked or bool(_thread_state.primitives)
+    _thread_state = _ThreadState()
+
+
+os.register_at_fork(after_in_child=_forget_primitives_of_parent)
+
 
 @ops.constexpr
 def primitive_of(name):
@@ -81,7 +94,20 @@ def _make_primitive(name):
     )
 
 
+def _check_forked_pynative(operator):
+    """MindSpore's asynchronous PyNative mode runs operators on threads that a forked child does not
+    have: it would wait for ever."""
+    if not context.get_context("pynative_synchronize"):
+        raise RuntimeError(
+            f"{operator.function}: asynchronous PyNative mode does not work in a fork of a process "
+            "that has run operators; start the process by spawn, or call "
+            "mindspore.set_context(pynative_synchronize=True)"
+        )
+
+
 def _make_cpu_primitive(operator):
+    if _is_forked and context.get_context("mode") == context.PYNATIVE_MODE:
+        _check_forked_pynative(operator)
     _library.library()  # errors of loading, in words; and the library stays loaded
     primitive = ops.Custom(f"{_library.library_path()}:{operator.function}", func_type="aot")
     primitive.add_prim_attr("reg_op_name", operator.function)

@@ -91,6 +91,8 @@ def library():
     cdll.MsRelayGetNumThreads.argtypes = []
     cdll.MsRelaySetNumThreads.restype = ctypes.c_int32
     cdll.MsRelaySetNumThreads.argtypes = [ctypes.c_int32]
+    cdll.MsRelayStopThreads.restype = ctypes.c_int32
+    cdll.MsRelayStopThreads.argtypes = []
     cdll.MsRelaySetIsa.restype = ctypes.c_int32
     cdll.MsRelaySetIsa.argtypes = [ctypes.c_char_p]
     version = cdll.MsRelayVersion().decode()
@@ -158,3 +160,16 @@ def set_num_threads(num_threads):
         ValueError: num_threads is out of range.
     """
     _check(library().MsRelaySetNumThreads(num_threads))
+
+
+def stop_threads():
+    """Ends the library's threads, which otherwise sleep while nothing is to be done.
+
+    Waits for an operator that they work on. The next operator starts threads again, so nothing but
+    its first microseconds changes. For programs that want to be alone in their process for a
+    moment, before os.fork() say; a fork is safe without it.
+
+    Raises:
+        ValueError: called by a signal's handler within an operator that the threads work on.
+    """
+    _check(library().MsRelayStopThreads())

@@ -10,6 +10,8 @@ from operator import index
 import numpy as np
 
 from mindspore_relay._c_interface import (
+    INTERRUPTED,
+    InterruptFunction,
     MsRelayOptions,
     MsRelayTensor,
     MsRelayTensorList,
@@ -68,6 +70,40 @@ class Context:
             functions().MsRelayDestroyContext(self._handle)
 
 
+class _SignalCheck:
+    """Lets the signals of Python be handled while the library works, so that Ctrl-C ends the work.
+
+    Python handles signals between two of its own instructions, in the main thread. The library
+    calls `function` there about ten times a second.
+
+    Attributes:
+        function: an InterruptFunction; it answers 1 when a signal's handler raised.
+        errors: what handlers raised.
+    """
+
+    def __init__(self):
+        self.errors = []
+        answers = self._answers(self.errors)
+        next(answers)
+        self.function = InterruptFunction(answers.send)
+
+    @staticmethod
+    def _answers(errors):
+        """A generator and not a function: it goes on inside of its `try`, where the first
+        instruction may already handle a signal. That of a function is outside of any."""
+        answer = 0
+        while True:
+            try:
+                while True:
+                    yield answer
+                    answer = 0
+            except GeneratorExit:
+                return
+            except BaseException as error:
+                errors.append(error)
+                answer = 1
+
+
 class Operation:
     """One operator call in two phases: `plan_...` checks and plans, `run` computes.
 
@@ -82,6 +118,8 @@ class Operation:
     def __init__(self, context=None):
         self._context = context
         self._handle = ctypes.c_void_p()
+        self._signal_check = None  # made, and handed over, for runs in the main thread
+        self._is_signal_checked = False
         self._run_function = None
         self._arguments = None  # descriptions whose owners keep the planned arrays alive
         self._workspace = np.empty(0, np.uint8)
@@ -213,6 +251,8 @@ class Operation:
 
         Raises:
             ValueError: nothing is planned; the workspace is too small or not aligned.
+            KeyboardInterrupt, or whatever a signal's handler raises: in the main thread, within
+                about a tenth of a second. The outputs are not complete then; the plan stays.
         """
         if self._run_function is None:
             raise ValueError("Operation.run: nothing is planned; call plan_... first")
@@ -224,7 +264,11 @@ class Operation:
         elif not workspace.flags.c_contiguous or not workspace.flags.writeable:
             raise ValueError("Operation.run: workspace must be contiguous and writeable")
         address = workspace.__array_interface__["data"][0]
-        check(self._run_function(address, workspace.nbytes, self._handle, self._context_handle))
+        self._choose_signal_check()
+        status = self._run_function(address, workspace.nbytes, self._handle, self._context_handle)
+        if status == INTERRUPTED:
+            raise self._signal_check.errors.pop()
+        check(status)
 
     def relay_path(self):
         """How the planned relay_attention reads each group's keys: list of "relay" or "plain"."""
@@ -236,6 +280,18 @@ class Operation:
         return paths
 
     # ---- pieces ----
+
+    def _choose_signal_check(self):
+        """Only the main thread handles signals. Another thread must not come back into Python from
+        within the library: when the interpreter has ended meanwhile, that would end the process."""
+        is_wanted = threading.get_ident() == threading.main_thread().ident
+        if is_wanted == self._is_signal_checked:
+            return
+        if self._signal_check is None:
+            self._signal_check = _SignalCheck()
+        function = self._signal_check.function if is_wanted else InterruptFunction()
+        check(functions().MsRelayOperationSetInterrupt(self._handle, function, None))
+        self._is_signal_checked = is_wanted
 
     def _options(self, op, path, lse, block_tables, share_block_tables):
         """MsRelayOptions, and the descriptions that it points to."""

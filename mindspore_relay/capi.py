@@ -21,6 +21,9 @@ Threads. All functions may be called from any number of threads at once; the int
 released while the library works. A Context may be shared; an Operation belongs to one thread at a
 time.
 
+Signals. In the main thread, signals are handled while an attention operator works: Ctrl-C ends it
+within a tenth of a second or so. The outputs are not complete then.
+
 Errors, in all functions:
     TypeError: an argument is no array, or an array of a dtype that no argument has.
     ValueError: a rule of the operator is broken; nothing was written.

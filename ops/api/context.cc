@@ -42,6 +42,8 @@ const char *MsRelayStatusName(int32_t status) {
       return "out of memory";
     case MS_RELAY_INTERNAL:
       return "internal error";
+    case MS_RELAY_INTERRUPTED:
+      return "interrupted";
     default:
       return "unknown";
   }
@@ -78,6 +80,15 @@ MsRelayStatus MsRelaySetNumThreads(int32_t num_threads) {
     if (mindspore_relay::SetNumThreads(num_threads)) return OkStatus();
     return InvalidArgument("MsRelaySetNumThreads: num_threads must be in [1, %d], got %d",
                            mindspore_relay::kMaxThreads, num_threads);
+  });
+}
+
+MsRelayStatus MsRelayStopThreads(void) {
+  return Guard("MsRelayStopThreads", nullptr, []() -> Status {
+    if (mindspore_relay::StopThreads()) return OkStatus();
+    return InvalidArgument(
+        "MsRelayStopThreads: must not be called by the function of "
+        "MsRelayOperationSetInterrupt");
   });
 }
 
@@ -127,6 +138,17 @@ MsRelayStatus MsRelayOperationSetOptions(MsRelayOperation *op, const MsRelayOpti
     MS_RELAY_RETURN_IF_ERROR(
         KeepOptional("share_block_tables", options->share_block_tables, &kept.share_block_tables));
     op->options = kept;
+    return OkStatus();
+  });
+}
+
+MsRelayStatus MsRelayOperationSetInterrupt(MsRelayOperation *op,
+                                           int32_t (*is_interrupted)(void *argument),
+                                           void *argument) {
+  return Guard("MsRelayOperationSetInterrupt", nullptr, [&]() -> Status {
+    if (op == nullptr) return InvalidArgument("MsRelayOperationSetInterrupt: op must not be NULL");
+    op->is_interrupted = is_interrupted;
+    op->interrupt_argument = argument;
     return OkStatus();
   });
 }

@@ -17,6 +17,7 @@ static_assert(static_cast<int>(StatusCode::kInvalidArgument) == MS_RELAY_INVALID
 static_assert(static_cast<int>(StatusCode::kUnsupported) == MS_RELAY_UNSUPPORTED);
 static_assert(static_cast<int>(StatusCode::kOutOfMemory) == MS_RELAY_OUT_OF_MEMORY);
 static_assert(static_cast<int>(StatusCode::kInternal) == MS_RELAY_INTERNAL);
+static_assert(static_cast<int>(StatusCode::kInterrupted) == MS_RELAY_INTERRUPTED);
 
 // Only failures touch it: a thread's first use may allocate, which a run must not.
 thread_local char thread_error[kMaxMessageBytes] = "";

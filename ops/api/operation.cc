@@ -57,8 +57,10 @@ Status RunOperation(MsRelayOperation::Kind kind, const char *op_name, void *work
     return InvalidArgument("%s: workspace must be aligned to %" PRIu64 " bytes, got address %p",
                            op_name, kWorkspaceAlignBytes, workspace);
   }
+  const InterruptScope scope(op->is_interrupted, op->interrupt_argument);
   RunPlan(op->plan, workspace);
-  return OkStatus();
+  if (!scope.interrupted()) return OkStatus();
+  return InterruptedRun("%s: interrupted; the outputs are not complete", op_name);
 }
 
 }  // namespace mindspore_relay

@@ -44,6 +44,8 @@ struct MsRelayOperation {
 
   Kind kind = Kind::kNone;  // kNone: nothing planned, phase 2 is an error
   mindspore_relay::OperationOptions options;
+  mindspore_relay::InterruptFunction is_interrupted = nullptr;
+  void *interrupt_argument = nullptr;
 
   // Tensors of the four lists, while they are checked.
   std::vector<mindspore_relay::TensorView> list_tensors;

@@ -190,7 +190,7 @@ void AttendSpans(const Plan &plan, const Unit &unit, HeadRange heads, int64_t sp
                  const HeadStates &states) {
   PrepareRows(plan, unit, heads, scratch);
   const HeadStates span_states = SpanStates(plan, scratch, states.rows);
-  for (int64_t span = span_begin; span < span_end; ++span) {
+  for (int64_t span = span_begin; span < span_end && !Interrupted(); ++span) {
     if (is_empty) {
       AttendSpan(plan, unit, heads, span, scratch, states);
       is_empty = false;

@@ -38,6 +38,7 @@ const std::string &Status::message() const {
 MS_RELAY_DEFINE_STATUS(InvalidArgument, kInvalidArgument)
 MS_RELAY_DEFINE_STATUS(Unsupported, kUnsupported)
 MS_RELAY_DEFINE_STATUS(OutOfMemory, kOutOfMemory)
+MS_RELAY_DEFINE_STATUS(InterruptedRun, kInterrupted)
 
 #undef MS_RELAY_DEFINE_STATUS
 

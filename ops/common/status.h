@@ -22,6 +22,7 @@ enum class StatusCode : int32_t {
   kUnsupported = 2,
   kOutOfMemory = 3,
   kInternal = 4,
+  kInterrupted = 5,
 };
 
 class [[nodiscard]] Status {
@@ -47,6 +48,7 @@ inline Status OkStatus() { return Status(); }
 [[gnu::format(printf, 1, 2)]] Status InvalidArgument(const char *format, ...);
 [[gnu::format(printf, 1, 2)]] Status Unsupported(const char *format, ...);
 [[gnu::format(printf, 1, 2)]] Status OutOfMemory(const char *format, ...);
+[[gnu::format(printf, 1, 2)]] Status InterruptedRun(const char *format, ...);
 
 #define MS_RELAY_RETURN_IF_ERROR(expression)          \
   do {                                                \

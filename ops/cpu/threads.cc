@@ -16,6 +16,7 @@
 #include <mutex>
 #include <new>
 #include <thread>
+#include <vector>
 
 namespace mindspore_relay {
 namespace {
@@ -24,6 +25,16 @@ namespace {
 // one operator (a few microseconds) without the cost of a wake-up (30 to 60 us); short enough not
 // to take time from a framework's threads.
 constexpr std::chrono::microseconds kSpinTime(20);
+
+// Between two questions to an InterruptFunction. A Python program that answers takes its
+// interpreter lock for it, which may last 5 ms; a person who interrupts does not notice a tenth of
+// a second.
+constexpr std::chrono::milliseconds kInterruptTime(100);
+
+// Of the job that this thread runs; nullptr: it cannot be interrupted.
+thread_local InterruptScope::State *interrupt = nullptr;
+// This thread runs a job of the pool as its caller.
+thread_local bool is_calling = false;
 
 int32_t CountUsableCpus() {
   cpu_set_t cpus;
@@ -69,13 +80,16 @@ class Pool {
  public:
   // False, with nothing done, when another thread's job is running.
   bool TryRun(int64_t num_tasks, int32_t num_threads, TaskFunction task, void *context) {
+    if (is_calling) return false;  // an InterruptFunction may run operators
     std::unique_lock<std::mutex> job_lock(job_mutex_, std::try_to_lock);
     if (!job_lock.owns_lock()) return false;
+    is_calling = true;
     const int32_t num_workers = EnsureWorkers(num_threads - 1);
     next_task_.store(0, std::memory_order_relaxed);
     num_tasks_ = num_tasks;
     task_ = task;
     context_ = context;
+    interrupt_ = interrupt;
     num_active_.store(num_workers, std::memory_order_relaxed);
     {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -85,6 +99,7 @@ class Pool {
     wake_.notify_all();
     RunTasks(0);
     WaitForWorkers();
+    is_calling = false;
     return true;
   }
 
@@ -97,7 +112,7 @@ class Pool {
     int32_t num_started = num_started_.load(std::memory_order_relaxed);
     while (num_started < wanted) {
       try {
-        std::thread(&Pool::WorkerLoop, this, num_started + 1, generation_.load()).detach();
+        workers_.emplace_back(&Pool::WorkerLoop, this, num_started + 1, generation_.load());
       } catch (const std::exception &) {  // no thread, or no memory for one
         break;
       }
@@ -106,11 +121,28 @@ class Pool {
     return std::min(wanted, num_started);
   }
 
+  // Waits for the job that runs, then ends the workers.
+  void StopWorkers() {
+    std::lock_guard<std::mutex> job_lock(job_mutex_);
+    std::lock_guard<std::mutex> start_lock(start_mutex_);
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      is_stopping_ = true;
+      generation_.fetch_add(1, std::memory_order_release);
+    }
+    wake_.notify_all();
+    for (std::thread &worker : workers_) worker.join();
+    workers_.clear();
+    num_started_.store(0, std::memory_order_release);
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_stopping_ = false;
+  }
+
  private:
   void RunTasks(int32_t worker) {
     for (;;) {
       const int64_t index = next_task_.fetch_add(1, std::memory_order_relaxed);
-      if (index >= num_tasks_) return;
+      if (index >= num_tasks_ || Interrupted()) return;
       task_(context_, index, worker);
     }
   }
@@ -120,7 +152,13 @@ class Pool {
     while (num_active_.load(std::memory_order_acquire) > 0) {
       if (std::chrono::steady_clock::now() < deadline) continue;
       std::unique_lock<std::mutex> lock(mutex_);
-      done_.wait(lock, [this] { return num_active_.load(std::memory_order_acquire) == 0; });
+      const auto is_done = [this] { return num_active_.load(std::memory_order_acquire) == 0; };
+      if (interrupt == nullptr) {
+        done_.wait(lock, is_done);
+      } else if (!done_.wait_for(lock, kInterruptTime, is_done)) {
+        lock.unlock();
+        Interrupted();  // asks; workers see the answer
+      }
     }
   }
 
@@ -144,8 +182,10 @@ class Pool {
         // job twice.
         std::lock_guard<std::mutex> lock(mutex_);
         seen = generation_.load(std::memory_order_acquire);
+        if (is_stopping_) return;
         if (worker > num_wanted_) continue;
       }
+      interrupt = interrupt_;
       RunTasks(worker);
       if (num_active_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
         std::lock_guard<std::mutex> lock(mutex_);
@@ -155,13 +195,15 @@ class Pool {
   }
 
   std::mutex job_mutex_;    // held by the caller whose job runs
-  std::mutex start_mutex_;  // held by the caller who starts workers
+  std::mutex start_mutex_;  // held by the caller who starts or stops workers
+  std::vector<std::thread> workers_;
   std::atomic<int32_t> num_started_{0};
 
-  std::mutex mutex_;  // for the two condition variables and num_wanted_
+  std::mutex mutex_;  // for the two condition variables, num_wanted_ and is_stopping_
   std::condition_variable wake_;
   std::condition_variable done_;
   int32_t num_wanted_ = 0;
+  bool is_stopping_ = false;
   std::atomic<uint64_t> generation_{0};
   std::atomic<int32_t> num_active_{0};
 
@@ -169,6 +211,7 @@ class Pool {
   int64_t num_tasks_ = 0;
   TaskFunction task_ = nullptr;
   void *context_ = nullptr;
+  InterruptScope::State *interrupt_ = nullptr;
 };
 
 // Never destroyed: workers may outlive static destructors. After a fork the child has no workers,
@@ -204,6 +247,38 @@ void StartThreads(int32_t num_threads) {
   if (pool != nullptr) pool->EnsureWorkers(std::min(num_threads, kMaxThreads) - 1);
 }
 
+bool StopThreads() {
+  if (is_calling) return false;
+  Pool *pool = global_pool.load(std::memory_order_acquire);
+  if (pool != nullptr) pool->StopWorkers();
+  return true;
+}
+
+InterruptScope::InterruptScope(InterruptFunction is_interrupted, void *argument)
+    : state_{is_interrupted, argument, std::this_thread::get_id(), {}}, before_(interrupt) {
+  interrupt = nullptr;
+  if (is_interrupted == nullptr) return;
+  state_.next_question = std::chrono::steady_clock::now() + kInterruptTime;
+  interrupt = &state_;
+}
+
+InterruptScope::~InterruptScope() { interrupt = before_; }
+
+bool Interrupted() {
+  if (interrupt == nullptr) return false;
+  if (interrupt->is_over.load(std::memory_order_relaxed)) return true;
+  if (interrupt->owner != std::this_thread::get_id()) return false;
+  if (std::chrono::steady_clock::now() < interrupt->next_question) return false;
+  // What the function itself runs must not ask it again.
+  InterruptScope::State *const asked = interrupt;
+  interrupt = nullptr;
+  const bool is_over = asked->is_interrupted(asked->argument) != 0;
+  interrupt = asked;
+  asked->is_over.store(is_over, std::memory_order_relaxed);
+  asked->next_question = std::chrono::steady_clock::now() + kInterruptTime;
+  return is_over;
+}
+
 void ParallelFor(int64_t num_tasks, int32_t max_threads, TaskFunction task, void *context) {
   const DefaultFloatEnvironment environment;
   const int64_t num_threads = std::min<int64_t>({num_tasks, max_threads, kMaxThreads});
@@ -213,7 +288,7 @@ void ParallelFor(int64_t num_tasks, int32_t max_threads, TaskFunction task, void
         pool->TryRun(num_tasks, static_cast<int32_t>(num_threads), task, context))
       return;
   }
-  for (int64_t index = 0; index < num_tasks; ++index) task(context, index, 0);
+  for (int64_t index = 0; index < num_tasks && !Interrupted(); ++index) task(context, index, 0);
 }
 
 }  // namespace mindspore_relay

@@ -10,7 +10,10 @@
 #ifndef MINDSPORE_RELAY_CPU_THREADS_H_
 #define MINDSPORE_RELAY_CPU_THREADS_H_
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <thread>
 
 namespace mindspore_relay {
 
@@ -27,13 +30,50 @@ bool SetNumThreads(int32_t num_threads);
 // first ParallelFor creates them again.
 void StartThreads(int32_t num_threads);
 
+// Ends the pool's threads, when the job that runs now is done, and returns when they are gone; the
+// next ParallelFor creates threads again. False, with nothing done, on a thread that runs a job.
+bool StopThreads();
+
+// Whether the run should end early: 0 for no. Must not throw.
+using InterruptFunction = int32_t (*)(void *argument);
+
+// While it lives, the ParallelFor calls of its thread can be interrupted: about every 100 ms the
+// thread asks is_interrupted, wherever it is. Scopes of a thread nest; the innermost counts, also
+// when its is_interrupted is nullptr (then nothing is asked).
+class InterruptScope {
+ public:
+  InterruptScope(InterruptFunction is_interrupted, void *argument);
+  ~InterruptScope();
+  InterruptScope(const InterruptScope &) = delete;
+  InterruptScope &operator=(const InterruptScope &) = delete;
+
+  // Whether some task was not done, or not all of it, for that reason.
+  bool interrupted() const { return state_.is_over.load(std::memory_order_relaxed); }
+
+  struct State {
+    InterruptFunction is_interrupted;
+    void *argument;
+    std::thread::id owner;  // the thread that asks
+    std::chrono::steady_clock::time_point next_question;
+    std::atomic<bool> is_over{false};
+  };
+
+ private:
+  State state_;
+  State *before_;
+};
+
+// For long tasks: whether this one may end at once, with whatever results. Costs nanoseconds.
+bool Interrupted();
+
 // task(context, index, worker): worker is in [0, max_threads) and no two tasks run under one worker
 // at once.
 using TaskFunction = void (*)(void *context, int64_t index, int32_t worker);
 
 // Runs tasks 0 .. num_tasks - 1, begun in ascending order, by at most max_threads threads; returns
-// when all are done. Tasks run in the default floating-point environment, whatever the caller's.
-// They must not throw. Allocates nothing once the threads exist.
+// when all are done, or none runs any more after an interrupt. Tasks run in the default
+// floating-point environment, whatever the caller's. They must not throw. Allocates nothing once
+// the threads exist.
 void ParallelFor(int64_t num_tasks, int32_t max_threads, TaskFunction task, void *context);
 
 }  // namespace mindspore_relay

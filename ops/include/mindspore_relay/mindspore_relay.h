@@ -65,7 +65,8 @@ typedef enum MsRelayStatus {
   MS_RELAY_INVALID_ARGUMENT = 1, /* an argument breaks a rule */
   MS_RELAY_UNSUPPORTED = 2,      /* legal, but not offered here (a dtype, a head size, an ISA) */
   MS_RELAY_OUT_OF_MEMORY = 3,
-  MS_RELAY_INTERNAL = 4 /* a defect of the library */
+  MS_RELAY_INTERNAL = 4,   /* a defect of the library */
+  MS_RELAY_INTERRUPTED = 5 /* the caller's own wish: MsRelayOperationSetInterrupt */
 } MsRelayStatus;
 
 typedef enum MsRelayDType {
@@ -169,6 +170,10 @@ MS_RELAY_API MsRelayStatus MsRelaySetIsa(const char *isa);
 MS_RELAY_API int32_t MsRelayGetNumThreads(void);
 MS_RELAY_API MsRelayStatus MsRelaySetNumThreads(int32_t num_threads);
 
+/* Ends the pool's threads, which otherwise sleep while nothing is to be done, and returns when they
+ * are gone. Waits for an operator that they work on. The next operator starts threads again. */
+MS_RELAY_API MsRelayStatus MsRelayStopThreads(void);
+
 /* Settings and the last error that calls share. Functions that take a context accept NULL:
  * defaults, and no last error but the thread's. Contexts and operations may be destroyed in any
  * order. */
@@ -188,6 +193,16 @@ MS_RELAY_API void MsRelayDestroyOperation(MsRelayOperation *op); /* NULL is allo
 /* Options of every later phase 1 of the operation, until they are set again. */
 MS_RELAY_API MsRelayStatus MsRelayOperationSetOptions(MsRelayOperation *op,
                                                       const MsRelayOptions *options);
+
+/* Lets phase 2 of the operation be ended early, until it is set again; NULL: not, the default. The
+ * thread that runs the operation calls is_interrupted(argument) about ten times a second, however
+ * many threads share the work; when it answers other than 0, phase 2 ends within a tenth of a
+ * second or so with MS_RELAY_INTERRUPTED. What the outputs then hold is of no use; the plan stays
+ * and may be run again. is_interrupted must return (no exception, no longjmp); it may use other
+ * operations. */
+MS_RELAY_API MsRelayStatus MsRelayOperationSetInterrupt(MsRelayOperation *op,
+                                                        int32_t (*is_interrupted)(void *argument),
+                                                        void *argument);
 
 /* Path that the plan of a RelayAttention takes for a group: *path is MS_RELAY_PATH_RELAY or
  * MS_RELAY_PATH_PLAIN. */

@@ -223,7 +223,8 @@ static void TestStatusNames(void) {
   CHECK(strcmp(MsRelayStatusName(MS_RELAY_UNSUPPORTED), "unsupported") == 0);
   CHECK(strcmp(MsRelayStatusName(MS_RELAY_OUT_OF_MEMORY), "out of memory") == 0);
   CHECK(strcmp(MsRelayStatusName(MS_RELAY_INTERNAL), "internal error") == 0);
-  CHECK(strcmp(MsRelayStatusName(5), "unknown") == 0);
+  CHECK(strcmp(MsRelayStatusName(MS_RELAY_INTERRUPTED), "interrupted") == 0);
+  CHECK(strcmp(MsRelayStatusName(6), "unknown") == 0);
   CHECK(strcmp(MsRelayStatusName(-1), "unknown") == 0);
 }
 
@@ -269,6 +270,7 @@ static void TestNullIsAnError(void) {
   CHECK(MsRelayCreateOperation(NULL, NULL) == MS_RELAY_INVALID_ARGUMENT);
   CHECK(MsRelayOperationSetOptions(NULL, &options) == MS_RELAY_INVALID_ARGUMENT);
   CHECK(MsRelayOperationGetPath(NULL, 0, &path) == MS_RELAY_INVALID_ARGUMENT);
+  CHECK(MsRelayOperationSetInterrupt(NULL, NULL, NULL) == MS_RELAY_INVALID_ARGUMENT);
   CHECK(MsRelaySetIsa(NULL) == MS_RELAY_INVALID_ARGUMENT);
   CHECK(MsRelaySetNumThreads(0) == MS_RELAY_INVALID_ARGUMENT);
   CHECK(PlanPrefill(&p, NULL, &op, NULL) == MS_RELAY_INVALID_ARGUMENT);

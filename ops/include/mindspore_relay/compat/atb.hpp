@@ -87,6 +87,7 @@ inline Status ToStatus(MsRelayStatus status) {
     case MS_RELAY_OUT_OF_MEMORY:
       return ERROR_OUT_OF_HOST_MEMORY;
     case MS_RELAY_INTERNAL:
+    case MS_RELAY_INTERRUPTED:
       break;
   }
   return ERROR_INTERNAL_ERROR;
