@@ -77,39 +77,6 @@ def test_chunked_prefill_gives_the_bits_of_one_pass(isa, num_chunks, mask_type, 
 
 
 @each_dtype
-def test_place_in_the_batch_does_not_change_a_bit(isa, dtype):
-    problem = build(MIXED, dtype)
-    whole = run(problem)
-    for order in ([4, 2, 0, 3, 1], *([b] for b in range(5))):
-        part, rows = _requests(problem, order)
-        output, lse = run(part)
-        assert_same_bits(output, whole[0][rows], f"output of {order}")
-        assert_same_bits(lse, whole[1][rows], f"lse of {order}")
-
-
-def _requests(problem, order):
-    """The problem with the requests of `order` only, and their rows in the whole one."""
-    query, key, value, block_tables, mask, seq_len, kv_seq_len, slopes = problem.args
-    first = np.cumsum(seq_len) - seq_len
-    rows = np.concatenate([np.arange(first[b], first[b] + seq_len[b]) for b in order])
-    lengths = (seq_len[order], kv_seq_len[order])
-    args = (query[rows], key, value, block_tables[order], mask, *lengths, slopes)
-    return problem._replace(args=args), rows
-
-
-@each_mask
-def test_one_row_equals_the_last_row_of_a_full_pass(isa, mask_type, is_mask_3d):
-    problem = build(PrefixCase("full", (100,), (100,), mask_type, is_mask_3d), "bfloat16")
-    output, lse = run(problem)
-    query, key, value, block_tables, mask, _, kv_seq_len, slopes = problem.args
-    one = np.ones(1, np.int32)
-    args = (query[-1:], key, value, block_tables, mask, one, kv_seq_len, slopes)
-    last_output, last_lse = run(problem._replace(args=args))
-    assert_same_bits(last_output, output[-1:], "output")
-    assert_same_bits(last_lse, lse[-1:], "lse")
-
-
-@each_dtype
 def test_layout_of_heads_does_not_change_a_bit(isa, dtype):
     problem = build(MIXED, dtype)
     expected = run(problem)

@@ -61,66 +61,6 @@ def test_path_and_number_of_threads_do_not_change_a_bit(isa, num_threads, case, 
             assert_same_bits(run(problem, path=path), expected, name)
 
 
-@each_dtype
-def test_place_in_the_batch_does_not_change_a_bit(isa, dtype):
-    """Requests in another order, and each request alone, give the rows of the whole batch."""
-    problem = build(GROUPS, dtype)
-    whole = run(problem)
-    batch = len(GROUPS.private_len)
-    for order in ([4, 2, 0, 3, 1], *([b] for b in range(batch))):
-        output, lse = run(_requests(problem, order))
-        assert_same_bits(output, whole[0][order], f"output of {order}")
-        assert_same_bits(lse, whole[1][order], f"lse of {order}")
-
-
-def _requests(problem, order):
-    """The list-form problem with the requests of `order` only."""
-    query, key, value, key_share, value_share, mask, *of_request, kv_share_len = problem.args
-    of_request = [array[order] for array in of_request]
-    key, value = [key[b] for b in order], [value[b] for b in order]
-    args = (query[order], key, value, key_share, value_share, mask, *of_request, kv_share_len)
-    return problem._replace(args=args)
-
-
-@each_dtype
-def test_form_does_not_change_a_bit(isa, dtype):
-    """Stacked and paged tensors with the keys of a list, in both layouts of heads."""
-    problem = build(GROUPS, dtype)
-    expected = run(problem)
-    for is_flat in (False, True):
-        for to_form in (_stacked, _paged):
-            name = f"{to_form.__name__}, flat {is_flat}"
-            assert_same_bits(run(to_form(problem, is_flat)), expected, name)
-
-
-def _stacked(problem, is_flat):
-    query, *lists, mask, seq_len, kv_seq_len, kv_share_map, kv_share_len = problem.args
-    stacks = [_stack(arrays, max(map(len, arrays)), is_flat) for arrays in lists]
-    args = (query, *stacks, mask, seq_len, kv_seq_len, kv_share_map, kv_share_len)
-    return problem._replace(args=args)
-
-
-def _paged(problem, is_flat, block_size=16):
-    """Requests and groups in caches of their own; entry i has the blocks i * n, i * n + 1, ..."""
-    query, *lists, mask, seq_len, kv_seq_len, kv_share_map, kv_share_len = problem.args
-    caches, tables = [], []
-    for arrays in lists:
-        num_blocks = -(-max(map(len, arrays)) // block_size)
-        stack = _stack(arrays, num_blocks * block_size, is_flat)
-        caches.append(stack.reshape(-1, block_size, *stack.shape[2:]))
-        tables.append(np.arange(len(caches[-1]), dtype=np.int32).reshape(-1, num_blocks))
-    kwargs = {**problem.kwargs, "block_tables": tables[0], "share_block_tables": tables[2]}
-    args = (query, *caches, mask, seq_len, kv_seq_len, kv_share_map, kv_share_len)
-    return problem._replace(args=args, kwargs=kwargs)
-
-
-def _stack(arrays, num_rows, is_flat):
-    stack = np.zeros((len(arrays), num_rows, *arrays[0].shape[1:]), arrays[0].dtype)
-    for entry, array in zip(stack, arrays, strict=True):
-        entry[: len(array)] = array
-    return stack.reshape(*stack.shape[:2], -1) if is_flat else stack
-
-
 def test_lse_is_optional_and_does_not_change_the_output():
     problem = build(GROUPS, "float16")
     output, lse = run(problem)
