@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The installed package: what importing does, what the library shows, what breaks it and how."""
 
+import hashlib
 import importlib.metadata
 import os
 import re
 import shutil
 import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -136,6 +138,41 @@ def test_a_soft_library_is_told(tmp_path):
     )
     told = softness(tmp_path / "soft.so")
     assert len(told) == 7 and "no text relocations" not in told  # gcc cannot be asked for these
+
+
+def test_same_sources_give_the_same_wheel(tmp_path):
+    """In another folder, with files of another age. The portable kernels only, to save time."""
+    names = ("CMakeLists.txt", "setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
+    digests = []
+    for folder, age in (("first", 1_000_000_000), ("another/second", 1_500_000_000)):
+        source = tmp_path / folder
+        for name in ("cmake", "ops", "mindspore_relay"):
+            # What an editable install put into the package is no source.
+            built = ("lib", "include") if name == "mindspore_relay" else ()
+            ignored = shutil.ignore_patterns("__pycache__", *built)
+            shutil.copytree(ROOT / name, source / name, ignore=ignored)
+        for name in (*names, "CONTRIBUTING.md"):
+            shutil.copy(ROOT / name, source / name)
+        for path in source.rglob("*"):
+            os.utime(path, (age, age))
+        environment = {
+            **os.environ,
+            "SOURCE_DATE_EPOCH": "1700000000",
+            "CMAKE_ARGS": "-DMINDSPORE_RELAY_PORTABLE_ONLY=ON",
+        }
+        command = "-m pip wheel -q --no-build-isolation --no-deps -w dist ."
+        result = subprocess.run(
+            [sys.executable, *command.split()],
+            cwd=source,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
+        assert result.returncode == 0, result.stderr
+        (wheel,) = (source / "dist").iterdir()
+        digests.append((wheel.name, hashlib.sha256(wheel.read_bytes()).hexdigest()))
+    assert digests[0] == digests[1]
 
 
 class TestReport:
