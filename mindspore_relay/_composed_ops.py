@@ -105,7 +105,8 @@ def merge_attention_states(op, out_a, lse_a, out_b, lse_b):
     exp_b = ops.exp(lse_b - finite_max)
     exp_sum = ops.where(are_both_empty, 1.0, exp_a + exp_b)
     by_head = (*lse_a.shape, -1)
-    out = ops.zeros_like(out_a.reshape(by_head), dtype=mstype.float32)
+    # Cast first: MindSpore 2.8 has no zeros_like of bfloat16 on the CPU, whatever its result is.
+    out = ops.zeros_like(out_a.astype(mstype.float32).reshape(by_head))
     for part, part_lse, part_exp in ((out_a, lse_a, exp_a), (out_b, lse_b, exp_b)):
         rows = part.astype(mstype.float32).reshape(by_head)
         weight = (part_exp / exp_sum).expand_dims(-1)
