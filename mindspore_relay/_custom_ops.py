@@ -12,9 +12,11 @@ import os
 import threading
 from typing import NamedTuple
 
+import mindspore
 from mindspore import context, ops
 
 from mindspore_relay import _library
+from mindspore_relay._mindspore_version import warn_if_untested
 
 
 class _Operator(NamedTuple):
@@ -31,6 +33,8 @@ _OPERATORS = {
     "reshape_and_cache": _Operator("ReshapeAndCache", has_many_outputs=False, writes_inputs=True),
     "merge_attention_states": _Operator("MergeAttentionStates"),
 }
+
+warn_if_untested(mindspore.__version__)  # here, because a module is imported once per process
 
 _thread_numbers = itertools.count()
 

@@ -72,13 +72,10 @@ install_package() {
   run_once package build_and_install "$(source_checksum)" "${CMAKE_ARGS:-}"
 }
 
-# install_requirements NAMES: installs what pyproject.toml lists under these names, separated by
-# commas: "dependencies" or extras.
-install_requirements() {
-  say "installing requirements: $1"
-  local requirements
-  requirements="$(
-    python - "$ROOT/pyproject.toml" "$1" <<'END'
+# requirements_of NAMES: prints what pyproject.toml lists under these names, separated by commas:
+# "dependencies" or extras.
+requirements_of() {
+  python - "$ROOT/pyproject.toml" "$1" <<'END'
 import sys, tomllib
 
 with open(sys.argv[1], "rb") as file:
@@ -86,7 +83,13 @@ with open(sys.argv[1], "rb") as file:
 lists = {"dependencies": project["dependencies"], **project["optional-dependencies"]}
 print("\n".join(requirement for name in sys.argv[2].split(",") for requirement in lists[name]))
 END
-  )"
+}
+
+# install_requirements NAMES: installs them.
+install_requirements() {
+  say "installing requirements: $1"
+  local requirements
+  requirements="$(requirements_of "$1")"
   pip install -q -r /dev/stdin <<<"$requirements"
 }
 
