@@ -13,8 +13,10 @@
 // none in other steps. A strip that is computed again takes about
 // num_keys * num_rows * head_size / 64 vector repeats.
 //
-// Relies on the number mode in which the processor starts (infinity and NaN, not saturation): there
-// Mmad gives NaN or infinity for a sum that IEEE 754 makes one. The check itself is made with
+// Relies on what the published documents say of infinity and NaN when they are not saturated
+// (KeepInfinityAndNan): Mmad gives them on as IEEE 754 has it, and float instructions of the vector
+// unit do always. They also say that Mmad "should" not get a NaN as it may report an error; nothing
+// short of looking at all keys and values first could see to that. The check itself is made with
 // integer bits and a maximum of numbers of which none is NaN.
 
 #ifndef MINDSPORE_RELAY_AICORE_PREFIX_ENCODER_OP_KERNEL_HIDDEN_VALUES_H_

@@ -7,6 +7,7 @@
 #include "kernel_operator.h"
 // After kernel_operator.h, which the headers below rely on.
 #include "../../common/cube_core.h"
+#include "../../common/number_mode.h"
 #include "../../common/row_merge.h"
 #include "prefix_bias.h"
 
@@ -106,6 +107,7 @@ extern "C" __global__ __aicore__ void prefix_encoder(GM_ADDR query, GM_ADDR key,
   REGISTER_TILING_DEFAULT(mindspore_relay::aicore::PrefixEncoderTiling);
   GET_TILING_DATA_WITH_STRUCT(mindspore_relay::aicore::PrefixEncoderTiling, tiling_data, tiling);
   GM_ADDR user_workspace = AscendC::GetUserWorkspace(workspace);
+  KeepInfinityAndNan();
 
   PrefixWork work;
   work.Init(&tiling_data, MakeGmInts(seq_len), MakeGmInts(kv_seq_len));

@@ -7,6 +7,7 @@
 #include "kernel_operator.h"
 // After kernel_operator.h, which the headers below rely on.
 #include "../../common/cube_core.h"
+#include "../../common/number_mode.h"
 #include "../../common/row_merge.h"
 #include "../../common/vector_core.h"
 #include "../relay_problem.h"
@@ -222,6 +223,7 @@ extern "C" __global__ __aicore__ void relay_attention(
   REGISTER_TILING_DEFAULT(mindspore_relay::aicore::RelayAttentionTiling);
   GET_TILING_DATA_WITH_STRUCT(mindspore_relay::aicore::RelayAttentionTiling, tiling_data, tiling);
   GM_ADDR user_workspace = AscendC::GetUserWorkspace(workspace);
+  KeepInfinityAndNan();
 
   RelayWork work;
   work.Init(&tiling_data, MakeGmInts(kv_seq_len), MakeGmInts(kv_share_map),

@@ -3,8 +3,6 @@
 
 #include "core.h"
 
-#include <algorithm>
-
 namespace ascendc_emulation {
 
 const char *PipeName(Pipe pipe) {

@@ -41,10 +41,11 @@ struct Event {
   Clock clock;
 };
 
-// The vector unit's mask and the state of atomic writes.
+// The vector unit's mask, the state of atomic writes, and CTRL[48].
 struct SpecialRegisters {
   bool is_counter_mode = false;
   uint64_t mask[2] = {~uint64_t{0}, ~uint64_t{0}};  // low, high
+  bool is_saturating = true;
   AtomicMode atomic_mode = AtomicMode::kNone;
   DType atomic_dtype = DType::kFloat;
 };

@@ -61,16 +61,17 @@ void CheckStore(Instruction *instruction, const GmRef &target, const LocalRef &s
   }
 }
 
-void ConvertRow(const MatrixStore &store, const float *values, uint8_t *target) {
+void ConvertRow(const MatrixStore &store, const float *values, bool is_saturating,
+                uint8_t *target) {
   for (int64_t i = 0; i < store.num_columns; ++i) {
     const float value = store.apply_relu && values[i] < 0.0f ? 0.0f : values[i];
     if (store.conversion == MatrixConversion::kNone) {
       std::memcpy(target + i * 4, &value, 4);
       continue;
     }
-    const uint16_t bits = store.conversion == MatrixConversion::kToHalf
-                              ? FloatToHalfBits(value)
-                              : FloatToBFloat16Bits(value);
+    const bool is_half = store.conversion == MatrixConversion::kToHalf;
+    uint16_t bits = is_half ? FloatToHalfBits(value) : FloatToBFloat16Bits(value);
+    if (is_saturating) bits = is_half ? SaturateHalf(bits) : SaturateBFloat16(bits);
     std::memcpy(target + i * 2, &bits, 2);
   }
 }
@@ -92,7 +93,7 @@ void StoreOneMatrix(Instruction *instruction, const GmRef &target, const LocalRe
     }
     uint8_t *to = target.address + (target_base + row * store.target_stride) * element;
     instruction->WriteGm(to, row_bytes, is_atomic);
-    ConvertRow(store, values.data(), converted.data());
+    ConvertRow(store, values.data(), registers.is_saturating, converted.data());
     StoreToGm(registers, target.dtype, to, converted.data(), row_bytes);
   }
 }

@@ -4,7 +4,9 @@
 // Mmad.
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "cube_layout.h"
 #include "instruction.h"
@@ -140,6 +142,13 @@ void CopyResult(uint8_t *data, const MmadShape &shape, float *matrix, bool to_ma
   }
 }
 
+void Saturate(std::vector<float> *matrix) {
+  for (float &value : *matrix) {
+    if (std::isfinite(value)) continue;
+    value = std::isnan(value) ? 0.0f : std::copysign(std::numeric_limits<float>::max(), value);
+  }
+}
+
 void MarkUnsetRow(LocalMemory *l0c, uint32_t begin, const MmadShape &shape, int64_t row) {
   for (int64_t block = 0; block < shape.n_fractals; ++block) {
     const auto at = static_cast<uint32_t>(begin + shape.ResultByte(row, block * kFractalSide));
@@ -196,6 +205,7 @@ void MultiplyMatrices(const LocalRef &target, const LocalRef &left, const LocalR
   uint8_t *result = instruction.LocalData(target);
   if (!multiply.clear_target) CopyResult(result, shape, c.data(), true);
   AccumulateProduct(a.data(), b.data(), c.data(), shape.m, shape.n, shape.k);
+  if (core.registers.is_saturating) Saturate(&c);
   CopyResult(result, shape, c.data(), false);
   instruction.Commit();
 

@@ -155,10 +155,13 @@ class FloatView {
   float *values() {
     return dtype_ == DType::kFloat ? reinterpret_cast<float *>(data_) : converted_.data();
   }
-  void Store() {
+  void Store(bool is_saturating) {
     if (dtype_ == DType::kFloat) return;
     auto *target = reinterpret_cast<MayAlias<uint16_t>::Type *>(data_);
-    for (size_t i = 0; i < converted_.size(); ++i) target[i] = FloatToHalfBits(converted_[i]);
+    for (size_t i = 0; i < converted_.size(); ++i) {
+      const uint16_t bits = FloatToHalfBits(converted_[i]);
+      target[i] = is_saturating ? SaturateHalf(bits) : bits;
+    }
   }
 
  private:
@@ -252,7 +255,7 @@ void VectorBinary(const char *name, VectorOp op, const VectorOperand &target,
       FloatView a_view(a_at, dtype, segment.count), b_view(b_at, dtype, segment.count);
       FloatView out_view(out_at, dtype, segment.count);
       BinaryLoop(op, a_view.values(), b_view.values(), out_view.values(), segment.count);
-      out_view.Store();
+      out_view.Store(instruction.core().registers.is_saturating);
     } else if (dtype == DType::kInt32) {
       BinaryIntegers<int32_t>(op, a_at, b_at, out_at, segment.count);
     } else {
@@ -292,7 +295,7 @@ void VectorUnary(const char *name, VectorOp op, const VectorOperand &target,
       FloatView in_view(in_at, source.ref.dtype, segment.count);
       FloatView out_view(out_at, dtype, segment.count);
       UnaryLoop(op, in_view.values(), scalar, out_view.values(), segment.count);
-      out_view.Store();
+      out_view.Store(instruction.core().registers.is_saturating);
     } else if (DTypeBytes(dtype) == 4) {
       if (dtype == DType::kUint32) {
         UnaryIntegers<uint32_t>(op, in_at, value.integer, out_at, segment.count);

@@ -85,14 +85,21 @@ float LoadAsFloat(const uint8_t *data, DType dtype, int64_t index) {
   }
 }
 
-void StoreFromFloat(uint8_t *data, DType dtype, int64_t index, float value, Rounding rounding) {
+void StoreFromFloat(uint8_t *data, DType dtype, int64_t index, float value, Rounding rounding,
+                    bool is_saturating) {
   switch (dtype) {
-    case DType::kHalf:
-      reinterpret_cast<MayAlias<uint16_t>::Type *>(data)[index] = FloatToHalfBits(value);
+    case DType::kHalf: {
+      const uint16_t bits = FloatToHalfBits(value);
+      reinterpret_cast<MayAlias<uint16_t>::Type *>(data)[index] =
+          is_saturating ? SaturateHalf(bits) : bits;
       break;
-    case DType::kBFloat16:
-      reinterpret_cast<MayAlias<uint16_t>::Type *>(data)[index] = FloatToBFloat16Bits(value);
+    }
+    case DType::kBFloat16: {
+      const uint16_t bits = FloatToBFloat16Bits(value);
+      reinterpret_cast<MayAlias<uint16_t>::Type *>(data)[index] =
+          is_saturating ? SaturateBFloat16(bits) : bits;
       break;
+    }
     case DType::kInt16:
       reinterpret_cast<MayAlias<int16_t>::Type *>(data)[index] =
           ToInteger<int16_t>(value, rounding);
@@ -133,7 +140,8 @@ void VectorCast(const VectorOperand &target, const VectorOperand &source, int ro
     for (int64_t i = 0; i < segment.count; ++i) {
       const float value = LoadAsFloat(in + segment.offsets[1], from, i);
       StoreFromFloat(out + segment.offsets[0], to, i,
-                     rounds_float ? RoundToInteger(value, rounding) : value, rounding);
+                     rounds_float ? RoundToInteger(value, rounding) : value, rounding,
+                     instruction.core().registers.is_saturating);
     }
   }
   instruction.Commit();
@@ -171,7 +179,7 @@ void VectorCreateIndex(const VectorOperand &target, ScalarValue first, const Vec
             static_cast<int32_t>(value);
       } else {
         StoreFromFloat(out + segment.offsets[0], dtype, i, static_cast<float>(value),
-                       Rounding::kRint);
+                       Rounding::kRint, false);
       }
     }
   }

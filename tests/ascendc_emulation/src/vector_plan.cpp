@@ -223,6 +223,11 @@ void VectorPlan::CheckOverlap() {
   }
 }
 
+void SetSaturation(bool is_saturating) {
+  Instruction instruction(Pipe::kS, "SetOverflow");
+  instruction.core().registers.is_saturating = is_saturating;
+}
+
 void SetMaskMode(bool is_counter_mode) {
   Instruction instruction(Pipe::kS, is_counter_mode ? "SetMaskCount" : "SetMaskNorm");
   instruction.core().registers.is_counter_mode = is_counter_mode;

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "test_support.h"
 
@@ -50,14 +51,21 @@ class MatrixRun {
   }
 
   // num_parts: the product is accumulated over that many equal parts of k.
-  void Run(uint32_t num_parts, QuantMode_t quant) {
+  void Run(uint32_t num_parts, QuantMode_t quant, uint64_t overflow_mode = 0) {
     Device device(1);
     device.RegisterInput("a", a_.data(), a_.size() * sizeof(T));
     device.RegisterInput("b", b_.data(), b_.size() * sizeof(T));
     // A workspace keeps the columns that pad n unset without a complaint.
     uint8_t *workspace = device.AllocateWorkspace("result", result_.size() * sizeof(Result));
-    CHECK_CLEAN(RunCube(&device, [&] { Compute(num_parts, quant, workspace); }));
+    CHECK_CLEAN(RunCube(&device, [&] {
+      AscendCUtils::SetOverflow(overflow_mode);
+      Compute(num_parts, quant, workspace);
+    }));
     std::memcpy(result_.data(), workspace + 16 * 1024 * 1024, result_.size() * sizeof(Result));
+  }
+
+  void SetLeft(uint32_t row, uint32_t column, float value) {
+    a_[row * shape_.k + column] = FromFloat<T>(value);
   }
 
   double Expected(uint32_t row, uint32_t column) const {
@@ -224,4 +232,22 @@ EMULATION_TEST(FillSetsL1) {
                                          FixpipeParamsV220(16, 16, 16, 16, true));
   }));
   for (const float value : output) CHECK(value == 4.0f);
+}
+
+// NaN in one row of the left matrix, infinity in another: in Mmad's sums they stay as they are only
+// after SetOverflow(1).
+EMULATION_TEST(MmadSaturatesUnlessToldNotTo) {
+  for (const uint64_t mode : {0, 1}) {
+    MatrixRun<half, float> run({20, 16, 32}, true);
+    run.SetLeft(3, 7, std::numeric_limits<float>::quiet_NaN());
+    run.SetLeft(18, 0, std::numeric_limits<float>::infinity());
+    run.Run(2, NoQuant, mode);
+    for (uint32_t column = 0; column < 16; ++column) {
+      const float of_nan = run.At(3, column), of_infinity = run.At(18, column);
+      CHECK(mode == 1 ? std::isnan(of_nan) : std::isfinite(of_nan));
+      CHECK(mode == 1 ? std::isinf(of_infinity)
+                      : std::fabs(of_infinity) == std::numeric_limits<float>::max());
+      CHECK(std::isfinite(run.At(4, column)));
+    }
+  }
 }

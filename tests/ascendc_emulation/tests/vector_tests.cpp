@@ -247,6 +247,27 @@ EMULATION_TEST(CastBetweenFloatAndSixteenBits) {
   }
 }
 
+// NaN, infinity and what rounds to it stay as they are only after SetOverflow(1).
+EMULATION_TEST(CastSaturatesUnlessToldNotTo) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> a = {inf, -inf, std::numeric_limits<float>::quiet_NaN(), 1e30f, 1.5f};
+  const auto halves = [&a](uint64_t mode) {
+    return UbRun<half, float>(a, {}, 16).Run([mode](auto r, auto x, auto, auto) {
+      AscendCUtils::SetOverflow(mode);
+      Cast(r, x, RoundMode::CAST_RINT, 5u);
+    });
+  };
+  const auto saturated = halves(0), kept = halves(1);
+  const float expected[] = {65504.0f, -65504.0f, 0.0f, 65504.0f, 1.5f};
+  for (int i = 0; i < 5; ++i) CHECK(float(saturated[i]) == expected[i]);
+  CHECK(float(kept[0]) == inf && float(kept[1]) == -inf && std::isnan(float(kept[2])));
+  CHECK(float(kept[3]) == inf && float(kept[4]) == 1.5f);
+  UbRun<bfloat16_t, float> run(a, {}, 16);
+  const auto at_start =
+      run.Run([](auto r, auto x, auto, auto) { Cast(r, x, RoundMode::CAST_RINT, 5u); });
+  CHECK(at_start[0].bits == 0x7f7f && at_start[1].bits == 0xff7f && at_start[2].bits == 0);
+}
+
 // 64 elements a repeat: 8 blocks of float, 4 blocks of half, each with its own strides.
 EMULATION_TEST(CastWithRepeatStrides) {
   static constexpr int kRows = 3;

@@ -61,6 +61,16 @@ inline uint16_t FloatToBFloat16Bits(float value) {
   return static_cast<uint16_t>(is_nan ? ((bits >> 16) | 0x40u) : rounded);
 }
 
+// Saturated: the largest number of the sign for an infinity, 0 for NaN.
+inline uint16_t SaturateBits(uint16_t bits, uint16_t infinity_bits) {
+  const auto magnitude = static_cast<uint16_t>(bits & 0x7fffu);
+  if (magnitude < infinity_bits) return bits;
+  if (magnitude > infinity_bits) return 0;
+  return static_cast<uint16_t>((bits & 0x8000u) | (infinity_bits - 1u));
+}
+inline uint16_t SaturateHalf(uint16_t bits) { return SaturateBits(bits, 0x7c00u); }
+inline uint16_t SaturateBFloat16(uint16_t bits) { return SaturateBits(bits, 0x7f80u); }
+
 }  // namespace ascendc_emulation
 
 // The device compiler knows half as an arithmetic type: conversions to and from float are implicit.

@@ -36,6 +36,15 @@ void DataCacheCleanAndInvalid(const GlobalTensor<T> &target) {
 
 inline void ICachePreLoad(int64_t) {}
 
+class AscendCUtils {
+ public:
+  // 1: infinity and NaN stay; 0, the state at the start: they become the largest number and 0 in
+  // results of Mmad and in results of 16 bits.
+  static void SetOverflow(uint64_t keeps_infinity_and_nan) {
+    ascendc_emulation::SetSaturation(keeps_infinity_and_nan != 1);
+  }
+};
+
 }  // namespace AscendC
 
 namespace ascendc_emulation {

@@ -173,6 +173,7 @@ struct VectorMask {
   uint64_t bits[2] = {0, 0};
 };
 
+void SetSaturation(bool is_saturating);
 void SetMaskMode(bool is_counter_mode);
 void SetMaskRegister(uint64_t high, uint64_t low);
 
