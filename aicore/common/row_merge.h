@@ -107,7 +107,8 @@ class RowMerge {
                    PartStrides(kPartBlocks));
       VectorBarrier();
     }
-    AscendC::Adds(ub_->RowMax(0), Folded(), 0.0f, num_rows_);
+    // A row that no part has a key for: its lse are all -inf, and its weights shall be 0.
+    AscendC::Maxs(ub_->RowMax(0), Folded(), kMinRowMax, num_rows_);
     VectorBarrier();
     const auto parts = static_cast<uint8_t>(num_parts_);
     AscendC::Sub(Weights(), Weights(), ub_->RowMax(0), static_cast<uint64_t>(num_rows_), parts,

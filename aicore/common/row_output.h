@@ -19,8 +19,8 @@ namespace mindspore_relay::aicore {
 constexpr float kMaskedScore = -3.0e38f;
 constexpr float kMinRowMax = -1.0e30f;
 
-// Added to every row sum. The largest term of a sum is 1, so that this changes only a sum of 0,
-// whose row then becomes 0 / tiny = 0. Unlike a maximum it leaves NaN as it is.
+// Added to every row sum that divides. The largest term of a sum is 1, so that this changes only a
+// sum of 0, whose row then becomes 0 / tiny = 0. Unlike a maximum it leaves NaN as it is.
 constexpr float kTinySum = 1.0e-37f;
 
 template <typename T>
@@ -57,7 +57,8 @@ class RowOutput {
     BeginStrip();
     AscendC::Adds(ub_->StripSum(), row_sum, kTinySum, num_rows);
     VectorBarrier();
-    AscendC::Ln(ub_->StripLse(), ub_->StripSum(), num_rows);
+    // Not of the larger sum: ln(0) is the -inf of a row without a key.
+    AscendC::Ln(ub_->StripLse(), row_sum, num_rows);
     SpreadRows(ub_->SpreadOut(), ub_->StripSum());
     VectorBarrier();
     AscendC::Add(ub_->StripLse(), ub_->StripLse(), row_max, num_rows);
