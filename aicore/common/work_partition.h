@@ -62,9 +62,9 @@ class CostModel {
 // a range to the granule then changes its cost by at most 1/12.
 constexpr int32_t kMinCoreGranules = 12;
 
-// A unit is not cut into pieces of fewer keys: starting a piece and merging its partial result
-// would cost more than it evens out.
-constexpr int32_t kMinPieceKeys = 64;
+// A unit is not cut into pieces of fewer keys. With 64 the dearest core of every twentieth of 600
+// random problems cost 3 % more, in single ones 30 %; 16 gains next to nothing.
+constexpr int32_t kMinPieceKeys = 32;
 
 // The search for the smallest budget stops at this relative precision.
 constexpr int64_t kBudgetPrecision = 256;

@@ -196,12 +196,12 @@ WorkSummary SummarizeAll(Problem *problem, const AttentionTiling &tiling, int32_
   return all;
 }
 
-// A core's share is at least eight of the dearest items that cannot be cut: only such a problem can
-// be balanced within 1.15 by any plan.
+// A core's share is at least five of the dearest items that cannot be cut: only such a problem can
+// surely be balanced within 1.15.
 template <typename Problem>
 bool CanBeBalanced(Problem *problem, const AttentionTiling &tiling, int32_t key_granule) {
   const WorkSummary work = SummarizeAll(problem, tiling, key_granule);
-  return work.total_cost >= 8 * work.min_budget * kPlatform24.num_cores;
+  return work.total_cost >= 5 * work.min_budget * kPlatform24.num_cores;
 }
 
 TEST(Plan, BalancesTwoHundredRandomProblems) {
@@ -225,6 +225,23 @@ TEST(Plan, BalancesTwoHundredRandomProblems) {
           << "prefix " << i;
     }
   }
+}
+
+// Whatever their size: what is left are a few tiles that cannot be dealt evenly to the cores.
+TEST(Plan, BalancesNearlyAllRandomProblems) {
+  Random random(5);
+  int num_problems = 0;
+  int num_balanced = 0;
+  for (int i = 0; i < 200; ++i) {
+    const auto relay = RandomRelay(&random);
+    RelayPlan relay_plan(*relay, kPlatform24);
+    const auto prefix = RandomPrefix(&random);
+    PrefixPlan prefix_plan(*prefix, kPlatform24);
+    num_problems += 2;
+    num_balanced += Imbalance(&relay_plan.problem, relay_plan.tiling.attention) <= 1.15;
+    num_balanced += Imbalance(&prefix_plan.problem, prefix_plan.tiling.attention) <= 1.15;
+  }
+  EXPECT_GE(num_balanced, num_problems * 97 / 100);
 }
 
 // Short work, too: the dearest core has at most one piece more than an equal share.
