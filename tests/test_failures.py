@@ -1,6 +1,6 @@
 # Copyright 2026 The mindspore_relay Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs that broke other attention libraries, merge and shared prefix: a test for each kind, by name.
+"""Inputs that broke other attention libraries, by name: merge and shared prefix.
 
 A problem here goes through the C interface and through both modes of MindSpore, in every dtype, and
 where it can be asked for in every form (list, stacked, paged); it is compared with the oracle once,
