@@ -4,7 +4,7 @@
 // Attention by tiles.
 //
 //   for each span of the unit's keys          its sum begins anew and is folded into the total
-//     for each tile of kKeyTile keys
+//     for each tile of keys
 //       for each kv head of the piece         a token's kv heads lie side by side: read in order
 //         state <- state joined with (qk_scale * query . key^T + bias, value)      the tile kernels
 //
@@ -104,9 +104,18 @@ void PrepareRows(const Plan &plan, const Unit &unit, HeadRange heads, const Scra
   }
 }
 
-// Keys of the unit's tile that begins at key_begin; 0 behind the last.
-int32_t TileKeys(const Unit &unit, int64_t key_begin) {
-  return static_cast<int32_t>(std::clamp<int64_t>(unit.num_keys - key_begin, 0, kKeyTile));
+// Keys of the unit's tile that begins at key_begin; 0 behind the last. As many as the kernels take at
+// once, but one kKeyTile where a diagonal passes or a table of biases ends, and none of the next span.
+int32_t TileKeys(const Plan &plan, const Unit &unit, int64_t key_begin) {
+  const int64_t span_end = (key_begin / kSpanKeys + 1) * kSpanKeys;
+  const bool are_many_rows = RowsPerKvHead(plan, unit) > plan.dtype_kernels->rows_for_max_keys;
+  int64_t most = are_many_rows ? plan.dtype_kernels->max_keys : kKeyTile;
+  most = std::min(most, span_end - key_begin);
+  if (unit.first_position != kNoDiagonal) {
+    const int64_t seen_by_all = (unit.first_position + 1 - key_begin) / kKeyTile * kKeyTile;
+    most = plan.bias.table != nullptr ? kKeyTile : std::clamp<int64_t>(seen_by_all, kKeyTile, most);
+  }
+  return static_cast<int32_t>(std::clamp<int64_t>(unit.num_keys - key_begin, 0, most));
 }
 
 // What to fetch of the next tile's rows while this kv head is attended: its share of the tokens,
@@ -156,14 +165,14 @@ void AttendSpan(const Plan &plan, const Unit &unit, HeadRange heads, int64_t spa
   const int32_t value_bytes = plan.heads.value_head_size * DTypeBytes(plan.heads.dtype);
   const MaskRows mask_rows = scratch.Mask();
   KvTileRows rows[2];  // of this tile and of the next, which is fetched meanwhile
-  KvTile next =
-      LoadKvTile(*unit.source, span * kSpanKeys, TileKeys(unit, span * kSpanKeys), &rows[0]);
+  const int64_t begin = span * kSpanKeys;
+  KvTile next = LoadKvTile(*unit.source, begin, TileKeys(plan, unit, begin), &rows[0]);
   int32_t turn = 0;
-  for (int64_t key_begin = span * kSpanKeys; key_begin < end; key_begin += kKeyTile) {
+  for (int64_t key_begin = begin; key_begin < end; key_begin += args.tile.num_keys) {
     args.tile = next;
     turn = 1 - turn;
-    next = LoadKvTile(*unit.source, key_begin + kKeyTile, TileKeys(unit, key_begin + kKeyTile),
-                      &rows[turn]);
+    const int64_t next_begin = key_begin + args.tile.num_keys;
+    next = LoadKvTile(*unit.source, next_begin, TileKeys(plan, unit, next_begin), &rows[turn]);
     args.mask = MakeTileMask(plan, unit, key_begin, args.tile.num_keys, mask_rows);
     for (int32_t head = heads.begin; head < heads.end; ++head) {
       const int64_t index = head - heads.begin;

@@ -82,7 +82,7 @@ Status CheckHeadSize(const char *op, const char *name, int64_t head_size) {
       head_size % kHeadSizeMultiple == 0)
     return OkStatus();
   return Unsupported("%s: head_size of %s must be a multiple of %" PRId64 " from %" PRId64
-                     " to %" PRId64 ", got head_size=%" PRId64,
+                     " to %d, got head_size=%" PRId64,
                      op, name, kHeadSizeMultiple, kHeadSizeMultiple, kMaxHeadSize, head_size);
 }
 

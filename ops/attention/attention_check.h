@@ -14,9 +14,6 @@
 
 namespace mindspore_relay {
 
-// Most elements of a head, of key or value. A tile of 64 keys of this size, widened to float, still
-// fits an L2 cache.
-constexpr int64_t kMaxHeadSize = 576;
 constexpr int64_t kHeadSizeMultiple = 8;
 constexpr int64_t kMaxBlockSize = 512;  // tokens
 // Rows of a kv head that one request brings: kernels count rows, and what belongs to them, in 32

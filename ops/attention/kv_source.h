@@ -31,8 +31,8 @@ struct KvSource {
 
 // Room for the row pointers of one tile.
 struct KvTileRows {
-  const void *key[kKeyTile];
-  const void *value[kKeyTile];
+  const void *key[kMaxTileKeys];
+  const void *value[kMaxTileKeys];
 };
 
 // Keys [key_begin, key_begin + num_keys) of the source, as a tile of kv head 0 (see SelectKvHead).

@@ -17,7 +17,7 @@ namespace mindspore_relay {
 // keys still feeds four threads, and a fold (one pass over the accumulators) costs less than 1 % of
 // a span's own work.
 constexpr int32_t kSpanKeys = 1024;
-static_assert(kSpanKeys % kKeyTile == 0, "spans consist of whole tiles");
+static_assert(kSpanKeys % kMaxTileKeys == 0, "spans consist of whole tiles");
 
 // Most rows (of one kv head) that attend a tile together. Beyond it the arithmetic of a tile hides
 // its bytes on any CPU, and the state of more rows would leave the L2 cache.

@@ -32,10 +32,18 @@ namespace mindspore_relay {
 // elements x 2 bytes = 16 KiB of keys and 16 KiB of values.
 constexpr int32_t kKeyTile = 64;
 
+// Most keys that a table may take in one call, in whole tiles (DTypeKernels::max_keys).
+constexpr int32_t kMaxTileKeys = 256;
+static_assert(kMaxTileKeys % kKeyTile == 0, "whole tiles");
+
+// Most elements of a head, of key or value. A tile of 64 keys of this size, widened to float, still
+// fits an L2 cache.
+constexpr int32_t kMaxHeadSize = 576;
+
 // Accumulator rows are padded to whole 64-byte vectors of float.
 constexpr int32_t kAccumulatorPad = 16;
 
-// One tile of keys and values, of one kv head.
+// One tile of keys and values, of one kv head; or several whole ones and then, perhaps, a shorter one.
 struct KvTile {
   const void *const *key_rows;    // [num_keys]: first element of each token's key, kv head 0
   const void *const *value_rows;  // [num_keys]: first element of each token's value, kv head 0
@@ -44,7 +52,7 @@ struct KvTile {
   // Distance of consecutive rows where it is the same for all; else 0.
   int64_t key_stride_bytes;
   int64_t value_stride_bytes;
-  int32_t num_keys;  // 1 .. kKeyTile
+  int32_t num_keys;  // 1 .. max_keys of the table
 };
 
 // What is added to qk_scale * (query . key), per row.
@@ -104,6 +112,12 @@ struct AttendArgs {
 };
 
 struct DTypeKernels {
+  // Most keys of a call: a multiple of kKeyTile, at most kMaxTileKeys. The same bits result from one
+  // call and from a call for each tile. More than one tile at once pays where more than
+  // rows_for_max_keys rows share what is packed; fewer take one kKeyTile, which stays in the L1 cache.
+  int32_t max_keys;
+  int32_t rows_for_max_keys;
+
   // Bytes that pack_query writes for num_rows rows, and that attend needs as scratch. Multiples
   // of 64.
   int64_t (*packed_query_bytes)(int32_t num_rows, int32_t head_size);

@@ -4,18 +4,20 @@
 // bfloat16 and float16 by AMX tile products; the softmax between them by AVX-512.
 //
 // A tile register: 16 rows of 64 bytes. One product adds a [16 rows][16 pairs] . b [16 pairs][16]
-// to c [16 rows][16], where the pairs are of bfloat16 (tile_pairs_avx512.inc). Rows of a: query
-// rows.
+// to c [16 rows][16], where the pairs are of bfloat16. Rows of a: query rows.
 //
-// Tile register map, a row block of up to 32 rows:
-//               17 .. 32 rows                            1 .. 16 rows
-//   tmm0 - 3    c[2 row tiles][2 column tiles]           c[4 column tiles]
-//   tmm4, 5     a of the two row tiles                   a, -
-//   tmm6, 7     b of the two column tiles                b of columns 0 and 2, of 1 and 3
-//   QK  a: query      b: key pairs    c: scores, 16 keys a column tile; zero at first
-//   PV  a: probabilities  b: value pairs  c: acc, 16 value elements a column tile
-// Four products that do not wait for each other hide most of a product's latency of 52 cycles; a
-// row tile has as many rows as there are, since a product takes a cycle for each.
+// A call packs its keys and values, up to kMaxTileKeys of them, into whole tiles, in the order in
+// which they are read. Then each row block of up to 32 rows (two row tiles) attends all of them,
+// kKeyTile at a time: its queries, scores, probabilities and accumulators stay in the L1 cache (36
+// KiB at head_size 128), and keys and values stream through it from L2. Registers:
+//   QK  tmm0, 1 / 2, 3  c: scores of 16 keys, two columns in turn, 16 rows each
+//       tmm4, 5         a: queries of the two row tiles
+//       tmm6, 7         b: key pairs of 16 keys; for float16 high and low
+//   PV  the same with c: acc of 16 value elements, a: probabilities, b: value pairs
+// A row tile has as many rows as there are, since a product takes a cycle for each.
+//
+// Pairs of the sum of PV are keys i and i + 16 of 32: probabilities of two registers are then paired
+// by a shift and a blend.
 //
 // float16: x = high + low, two bfloat16, without error, and p likewise to 2^-17. Three of the four
 // products are made; low . low is at most 2^-16 of their sum. An infinity in a float16 key, query
@@ -39,6 +41,7 @@ namespace {
 constexpr int32_t kTileRows = 16;
 constexpr int32_t kTileRowBytes = 64;
 constexpr int32_t kRowBlock = 2 * kTileRows;
+constexpr bool kFlushesSubnormals = true;
 
 // What LDTILECFG reads.
 struct alignas(64) TileConfig {
@@ -62,10 +65,24 @@ constexpr int kTerms = 1;
 template <>
 constexpr int kTerms<Float16Bits> = 2;
 
-inline int64_t QueryStride(int32_t head_size) { return RoundUpTo(head_size, 2 * kPairs); }
-inline int64_t KeyPairElements(int32_t head_size) { return NumKeyPairRows(head_size) * kKeyTile; }
-inline int64_t ValuePairElements(int32_t value_head_size) {
-  return kKeyTile / 2 * ValuePairStride(value_head_size);
+// Steps of the sum of QK, and columns of tiles of the accumulators.
+inline int32_t NumQkSteps(int32_t head_size) {
+  return static_cast<int32_t>(RoundUpTo(head_size, 2 * kPairs) / (2 * kPairs));
+}
+inline int32_t NumPvColumns(int32_t value_head_size) {
+  return static_cast<int32_t>(RoundUpTo(value_head_size, kPairs) / kPairs);
+}
+constexpr int32_t kQkColumns = kKeyTile / kTileRows;
+constexpr int32_t kPvSteps = kKeyTile / (2 * kPairs);
+
+// Of kKeyTile keys (values), all terms.
+template <typename T>
+int64_t KeyTilesBytes(int32_t head_size) {
+  return int64_t{kQkColumns} * NumQkSteps(head_size) * kTerms<T> * kTileBytes;
+}
+template <typename T>
+int64_t ValueTilesBytes(int32_t value_head_size) {
+  return int64_t{kPvSteps} * NumPvColumns(value_head_size) * kTerms<T> * kTileBytes;
 }
 
 // x = high + low. high: x rounded to bfloat16, halves away from zero, as a float. low: without
@@ -95,6 +112,13 @@ inline __m512i PairUpper(Vec even, Vec odd) {
   return _mm512_ternarylogic_epi32(_mm512_srli_epi32(_mm512_castps_si512(even), 16),
                                    _mm512_castps_si512(odd),
                                    _mm512_set1_epi32(static_cast<int32_t>(0xffff0000u)), kAOrBAndC);
+}
+
+// Rounded to bfloat16 once its lower 16 bits are cut off, halves away from zero. A NaN may change its
+// sign, or become 0: then the row is NaN by its sum.
+inline Vec HalfUp(Vec x) {
+  return _mm512_castsi512_ps(
+      _mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x8000)));
 }
 
 inline Vec WidenFirst16(__m512i float16) {
@@ -127,239 +151,344 @@ template <typename T, typename StoreTerm>
   }
 }
 
-// [terms][num_rows][QueryStride] bfloat16, 0 past head_size.
+// A tile row of term `term` of operand tiles that begin at `tiles`.
+template <typename T>
+inline char *TileRow(char *tiles, int64_t tile, int term, int32_t row) {
+  return tiles + (tile * kTerms<T> + term) * kTileBytes + row * kTileRowBytes;
+}
+
+// Queries: [row tiles][QK steps][terms] tiles, 0 past head_size.
 template <typename T>
 int64_t PackedQueryBytes(int32_t num_rows, int32_t head_size) {
-  return kTerms<T> * num_rows * QueryStride(head_size) * 2;
+  return RoundUpTo(num_rows, kTileRows) / kTileRows * NumQkSteps(head_size) * kTerms<T> *
+         kTileBytes;
 }
 
 template <typename T>
 void PackQuery(const void *const *rows, int32_t num_rows, int32_t head_size, void *packed) {
-  const int64_t stride = QueryStride(head_size);
+  const int64_t num_steps = NumQkSteps(head_size);
   for (int32_t r = 0; r < num_rows; ++r) {
-    for (int32_t d = 0; d < head_size; d += 2 * kPairs) {
-      uint16_t *out = static_cast<uint16_t *>(packed) + r * stride + d;
+    for (int32_t step = 0; step < num_steps; ++step) {
+      const int32_t d = step * 2 * kPairs;
       ForEachTerm<T>(Load32(static_cast<const T *>(rows[r]) + d, head_size - d),
                      [&](int term, __m512i elements) {
-                       _mm512_storeu_si512(out + term * num_rows * stride, elements);
+                       _mm512_storeu_si512(
+                           TileRow<T>(static_cast<char *>(packed),
+                                      r / kTileRows * num_steps + step, term, r % kTileRows),
+                           elements);
                      });
     }
   }
 }
 
-// Scratch: key pairs, value pairs, each of all terms.
+// Scratch: keys, values.
 template <typename T>
 int64_t ScratchBytes(int32_t head_size, int32_t value_head_size) {
-  return kTerms<T> * (KeyPairElements(head_size) + ValuePairElements(value_head_size)) *
-         int64_t{sizeof(uint32_t)};
+  return kMaxTileKeys / kKeyTile *
+         (KeyTilesBytes<T>(head_size) + ValueTilesBytes<T>(value_head_size));
 }
 
-template <typename T>
-void PackKeys(const AttendArgs &args, Prefetcher *prefetcher, uint32_t *key_pairs) {
-  const int64_t term_elements = KeyPairElements(args.head_size);
-  ForEachKeyBlock<T>(args, prefetcher, [&](__m512i *rows, int64_t offset) {
-    if constexpr (kTerms<T> == 1) {
-      StoreKeyPairs(rows, key_pairs + offset);
-    } else {
-      __m512i low[kPairs];
-#pragma GCC unroll 16
-      for (int i = 0; i < kPairs; ++i) {
-        const SplitElements split = SplitFloat16(rows[i]);
-        rows[i] = split.high;
-        low[i] = split.low;
-      }
-      StoreKeyPairs(rows, key_pairs + offset);
-      StoreKeyPairs(low, key_pairs + term_elements + offset);
+// out [16 pairs][16 keys] <- row(key) [16 keys][16 pairs]. Rows of four keys are put together by
+// masked broadcasts from memory, which need no shuffle, and then transposed inside their lanes.
+template <typename RowOf>
+[[gnu::always_inline]] inline void TransposePairs(const RowOf &row, char *out) {
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; ++c) {
+    __m512i keys[4];  // lane l of keys[i]: pairs 4 c .. 4 c + 3 of key 4 l + i
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const auto load = [&](int key) __attribute__((always_inline)) {
+        return _mm_loadu_si128(reinterpret_cast<const __m128i *>(row(key) + 16 * c));
+      };
+      keys[i] = _mm512_castsi128_si512(load(i));
+      keys[i] = _mm512_mask_broadcast_i32x4(keys[i], 0x00f0, load(4 + i));
+      keys[i] = _mm512_mask_broadcast_i32x4(keys[i], 0x0f00, load(8 + i));
+      keys[i] = _mm512_mask_broadcast_i32x4(keys[i], 0xf000, load(12 + i));
     }
-  });
+    const __m512i low_01 = _mm512_unpacklo_epi32(keys[0], keys[1]);
+    const __m512i high_01 = _mm512_unpackhi_epi32(keys[0], keys[1]);
+    const __m512i low_23 = _mm512_unpacklo_epi32(keys[2], keys[3]);
+    const __m512i high_23 = _mm512_unpackhi_epi32(keys[2], keys[3]);
+    char *rows = out + 4 * c * kTileRowBytes;
+    _mm512_store_si512(rows, _mm512_unpacklo_epi64(low_01, low_23));
+    _mm512_store_si512(rows + kTileRowBytes, _mm512_unpackhi_epi64(low_01, low_23));
+    _mm512_store_si512(rows + 2 * kTileRowBytes, _mm512_unpacklo_epi64(high_01, high_23));
+    _mm512_store_si512(rows + 3 * kTileRowBytes, _mm512_unpackhi_epi64(high_01, high_23));
+  }
 }
 
-inline void StoreSplitPair(Vec even, Vec odd, int64_t term_elements, uint32_t *out) {
-  const SplitVec even_split = Split(even);
-  const SplitVec odd_split = Split(odd);
-  _mm512_storeu_si512(out, PairUpper(even_split.high, odd_split.high));
-  _mm512_storeu_si512(out + term_elements, PairUpper(even_split.low, odd_split.low));
-}
-
+// A tile of keys of each term: elements d .. d + 31 of 16 keys, or of fewer keys or elements.
 template <typename T>
-void PackValues(const AttendArgs &args, Prefetcher *prefetcher, uint32_t *value_pairs) {
-  const int64_t stride = ValuePairStride(args.value_head_size);
-  const int64_t term_elements = ValuePairElements(args.value_head_size);
-  ForEachValuePair<T>(args, [&](__m512i even, __m512i odd, int32_t pair, int32_t d) {
-    prefetcher->Step();
-    uint32_t *row = value_pairs + pair * stride;
-    if constexpr (kTerms<T> == 1) {
-      StoreValuePair(even, odd, d, stride, row);
-    } else {
-      StoreSplitPair(WidenFirst16(even), WidenFirst16(odd), term_elements, row + d);
-      if (d + kPairs < stride) {
-        StoreSplitPair(WidenLast16(even), WidenLast16(odd), term_elements, row + d + kPairs);
-      }
-    }
-  });
+[[gnu::noinline]] void PackKeyTileByCopy(const T *const *key_rows, int32_t num_rows, int32_t d,
+                                         int32_t count, char *out) {
+  alignas(64) char copy[kTerms<T>][kTileBytes];
+  for (int32_t i = 0; i < kPairs; ++i) {
+    ForEachTerm<T>(i < num_rows ? Load32(key_rows[i] + d, count) : _mm512_setzero_si512(),
+                   [&](int term, __m512i elements) {
+                     _mm512_store_si512(copy[term] + i * kTileRowBytes, elements);
+                   });
+  }
+  for (int term = 0; term < kTerms<T>; ++term) {
+    const char *rows = copy[term];
+    TransposePairs([&](int key) { return rows + key * kTileRowBytes; }, out + term * kTileBytes);
+  }
 }
 
-// Probabilities as the a operand, [terms][kRowBlock][kKeyTile] bfloat16. Rows past the block's last
-// are not read.
-template <int kNumTerms>
-struct TileProbabilities {
-  alignas(64) uint16_t terms[kNumTerms][kRowBlock * kKeyTile];
-  Prefetcher *prefetcher;
-  TileQueue<kNumTerms> *queue;
-
-  void Store(int32_t row, int32_t key, Vec p) {
-    prefetcher->Step();
-    if constexpr (kNumTerms == 1) {
-      StoreTerm(0, row, key, p);
-    } else {
-      const SplitVec split = Split(p);
-      StoreTerm(0, row, key, split.high);
-      StoreTerm(1, row, key, split.low);
+// Keys: [blocks of kKeyTile][QK columns][QK steps][terms] tiles. Keys past the last are 0, up to
+// whole tiles.
+template <typename T>
+void PackKeys(const AttendArgs &args, Prefetcher *prefetcher, char *out) {
+  const KvTile &tile = args.tile;
+  for (int32_t key = 0; key < tile.num_keys; key += kPairs) {
+    const T *key_rows[kPairs];
+    const int32_t num_rows = Minimum(tile.num_keys - key, kPairs);
+    for (int32_t i = 0; i < num_rows; ++i) key_rows[i] = KeyRow<T>(tile, key + i);
+    for (int32_t d = 0; d < args.head_size; d += 2 * kPairs, out += kTerms<T> * kTileBytes) {
+      prefetcher->Step(kPackSteps);
+      const int32_t count = args.head_size - d;
+      if (kTerms<T> > 1 || num_rows < kPairs || count < 2 * kPairs) {
+        PackKeyTileByCopy(key_rows, num_rows, d, count, out);
+      } else {
+        TransposePairs(
+            [&](int i) { return reinterpret_cast<const char *>(key_rows[i] + d); }, out);
+      }
     }
   }
+}
 
-  void RowDone() { queue->RowDone(); }
+// Rows of two value tiles, side by side, of each term: elements d .. d + 31 of two keys. The second
+// one only where the row goes on.
+inline void StoreValueRows(BFloat16Bits, __m512i even, __m512i odd, bool has_last, char *first,
+                           char *last) {
+  _mm512_store_si512(first, PairLow(even, odd));
+  if (has_last) _mm512_store_si512(last, PairHigh(even, odd));
+}
+inline void StoreSplitRow(Vec even, Vec odd, char *high) {
+  const SplitVec even_split = Split(even);
+  const SplitVec odd_split = Split(odd);
+  _mm512_store_si512(high, PairUpper(even_split.high, odd_split.high));
+  _mm512_store_si512(high + kTileBytes, PairUpper(even_split.low, odd_split.low));
+}
+inline void StoreValueRows(Float16Bits, __m512i even, __m512i odd, bool has_last, char *first,
+                           char *last) {
+  StoreSplitRow(WidenFirst16(even), WidenFirst16(odd), first);
+  if (has_last) StoreSplitRow(WidenLast16(even), WidenLast16(odd), last);
+}
 
-  void StoreTerm(int term, int32_t row, int32_t key, Vec p) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i *>(terms[term] + row * kKeyTile + key),
-                        reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(p)));
+// Values: [blocks of kKeyTile][PV columns][PV steps][terms] tiles; a tile: keys i and i + 16 of 32,
+// 16 pairs, x 16 elements. Values past the last key are 0, up to whole tiles.
+template <typename T>
+void PackValues(const AttendArgs &args, Prefetcher *prefetcher, char *tiles) {
+  constexpr int64_t kColumnBytes = kPvSteps * kTerms<T> * kTileBytes;
+  alignas(64) static const T kZeros[kMaxHeadSize] = {};
+  const int32_t num_keys = args.tile.num_keys;
+  const int32_t num_steps = (args.value_head_size + 2 * kPairs - 1) / (2 * kPairs);
+  for (int32_t first = 0; first < num_keys; first += 2 * kPairs) {
+    char *tile = tiles + first / kKeyTile * ValueTilesBytes<T>(args.value_head_size) +
+                 first % kKeyTile / (2 * kPairs) * kTerms<T> * kTileBytes;
+    for (int32_t i = 0; i < kPairs; ++i) {
+      const int32_t key = first + i;
+      const T *even = key < num_keys ? ValueRow<T>(args.tile, key) : kZeros;
+      const T *odd = key + kPairs < num_keys ? ValueRow<T>(args.tile, key + kPairs) : kZeros;
+      char *row = tile + i * kTileRowBytes;
+      prefetcher->Step(num_steps);
+      int32_t d = 0;
+      for (; d + 2 * kPairs <= args.value_head_size; d += 2 * kPairs, row += 2 * kColumnBytes) {
+        StoreValueRows(T{}, _mm512_loadu_si512(even + d), _mm512_loadu_si512(odd + d), true, row,
+                       row + kColumnBytes);
+      }
+      if (d < args.value_head_size) {
+        const int32_t count = args.value_head_size - d;
+        StoreValueRows(T{}, Load32(even + d, count), Load32(odd + d, count), count > kPairs, row,
+                       row + kColumnBytes);
+      }
+    }
+  }
+}
+
+// Probabilities: [row tiles][PV steps][terms] tiles, in the order of keys of the values. Rows past
+// the block's last are not read.
+template <int kNumTerms>
+struct TileProbabilities {
+  static constexpr bool kStoresPairs = true;
+  static constexpr int64_t kRowTileBytes = kPvSteps * kNumTerms * kTileBytes;
+
+  alignas(64) char tiles[kRowBlock / kTileRows * kRowTileBytes];
+
+  void StorePair(int32_t row, int32_t key, Vec first, Vec second) {
+    char *out = tiles + row / kTileRows * kRowTileBytes +
+                key / (2 * kPairs) * kNumTerms * kTileBytes + row % kTileRows * kTileRowBytes;
+    if constexpr (kNumTerms == 1) {
+      _mm512_store_si512(out, PairUpper(HalfUp(first), HalfUp(second)));
+    } else {
+      const SplitVec first_split = Split(first);
+      const SplitVec second_split = Split(second);
+      _mm512_store_si512(out, PairUpper(first_split.high, second_split.high));
+      _mm512_store_si512(out + kTileBytes,
+                         PairUpper(HalfUp(first_split.low), HalfUp(second_split.low)));
+    }
   }
 };
 
-// A row block on its way: scores, then probabilities.
+// What Attend passes on: the call and its packed operands.
+struct PackedCall {
+  const AttendArgs &args;
+  const char *keys;
+  const char *values;
+};
+
+// A row block on its way: scores, then probabilities, of kKeyTile keys at a time.
 template <int kNumTerms>
 struct TileBlock {
   RowBlockState state;
   TileProbabilities<kNumTerms> probabilities;
   int32_t first_row;
   int32_t num_rows;
+  int32_t first_key;
+  int32_t num_keys;
 };
 
-// What Attend passes on: the call and its packed operands.
-struct PackedCall {
-  const AttendArgs &args;
-  const uint32_t *key_pairs;
-  const uint32_t *value_pairs;
-};
+template <int kNumTerms, bool kAddsToC>
+void RunProductOfRows(int32_t num_rows, const TileProduct &product, Prefetcher *prefetcher) {
+  if (num_rows > kTileRows) {
+    RunProduct<kNumTerms, 2, kAddsToC>(product, prefetcher);
+  } else {
+    RunProduct<kNumTerms, 1, kAddsToC>(product, prefetcher);
+  }
+}
 
 // scores <- query . key
-template <int kNumTerms>
-TileProduct ScoreProduct(const PackedCall &call, TileBlock<kNumTerms> *block) {
+template <typename T>
+void MultiplyQueryKey(const PackedCall &call, Prefetcher *prefetcher, TileBlock<kTerms<T>> *block) {
   const AttendArgs &args = call.args;
-  const int64_t query_stride = QueryStride(args.head_size);
-  const uint16_t *query = static_cast<const uint16_t *>(args.query);
+  const int64_t group_bytes = NumQkSteps(args.head_size) * kTerms<T> * kTileBytes;
   TileProduct product;
-  product.a = reinterpret_cast<const char *>(query + block->first_row * query_stride);
-  product.a_stride_bytes = 2 * query_stride;
-  product.a_term_bytes = 2 * args.num_rows * query_stride;
-  product.b = reinterpret_cast<const char *>(call.key_pairs);
-  product.b_stride_bytes = kKeyTile * int64_t{sizeof(uint32_t)};
-  product.b_term_bytes = KeyPairElements(args.head_size) * int64_t{sizeof(uint32_t)};
+  product.a = {static_cast<const char *>(args.query) + block->first_row / kTileRows * group_bytes,
+               group_bytes};
+  product.b = {call.keys + block->first_key / kKeyTile * KeyTilesBytes<T>(args.head_size),
+               group_bytes};
   product.c = block->state.scores;
   product.c_stride = kKeyTile;
-  product.adds = false;
-  product.num_rows = block->num_rows;
-  product.num_column_tiles = kKeyTile / kTileRows;
-  product.num_steps = static_cast<int32_t>(query_stride / (2 * kPairs));
-  return product;
+  product.num_columns = static_cast<int32_t>(RoundUpTo(block->num_keys, kTileRows) / kTileRows);
+  product.num_steps = NumQkSteps(args.head_size);
+  RunProductOfRows<kTerms<T>, !kAdds>(block->num_rows, product, prefetcher);
 }
 
 // acc <- acc + probabilities . value
-template <int kNumTerms>
-TileProduct ValueProduct(const PackedCall &call, const TileBlock<kNumTerms> &block) {
+template <typename T>
+void AddProbabilityValue(const PackedCall &call, Prefetcher *prefetcher,
+                         const TileBlock<kTerms<T>> &block) {
   const AttendArgs &args = call.args;
-  const int64_t value_stride = ValuePairStride(args.value_head_size);
   TileProduct product;
-  product.a = reinterpret_cast<const char *>(block.probabilities.terms[0]);
-  product.a_stride_bytes = 2 * kKeyTile;
-  product.a_term_bytes = sizeof(block.probabilities.terms[0]);
-  product.b = reinterpret_cast<const char *>(call.value_pairs);
-  product.b_stride_bytes = value_stride * int64_t{sizeof(uint32_t)};
-  product.b_term_bytes = ValuePairElements(args.value_head_size) * int64_t{sizeof(uint32_t)};
+  product.a = {block.probabilities.tiles, TileProbabilities<kTerms<T>>::kRowTileBytes};
+  product.b = {call.values + block.first_key / kKeyTile * ValueTilesBytes<T>(args.value_head_size),
+               kPvSteps * kTerms<T> * kTileBytes};
   product.c = args.state.acc + block.first_row * args.state.acc_stride;
   product.c_stride = args.state.acc_stride;
-  product.adds = true;
-  product.num_rows = block.num_rows;
-  product.num_column_tiles = static_cast<int32_t>(value_stride / kTileRows);
-  product.num_steps = (args.tile.num_keys + 2 * kPairs - 1) / (2 * kPairs);
-  return product;
+  product.num_columns = NumPvColumns(args.value_head_size);
+  product.num_steps =
+      static_cast<int32_t>(RoundUpTo(block.num_keys, 2 * kPairs) / (2 * kPairs));
+  if (kTerms<T> == 1 && block.num_rows > kTileRows && product.num_steps == kPvSteps) {
+    RunProductWithAInRegisters(product, prefetcher);
+  } else {
+    RunProductOfRows<kTerms<T>, kAdds>(block.num_rows, product, prefetcher);
+  }
 }
 
 // acc <- acc * alpha. A row whose maximum did not change is left alone: alpha is 1.
 template <int kNumTerms>
 void RescaleRows(const AttendArgs &args, const TileBlock<kNumTerms> &block) {
-  for (int32_t r = 0; r < block.num_rows; ++r) {
-    if (block.state.alpha[r] == 1.0f) continue;
-    const Vec alpha = Simd::Set1(block.state.alpha[r]);
-    float *row = args.state.acc + (block.first_row + r) * args.state.acc_stride;
-    for (int32_t d = 0; d < args.value_head_size; d += Simd::kLanes) {
-      Simd::Store(row + d, Simd::Mul(Simd::Load(row + d), alpha));
+  for (int32_t first = 0; first < block.num_rows; first += Simd::kLanes) {
+    const Vec alphas = Simd::Load(block.state.alpha + first);
+    uint32_t changed = _mm512_cmp_ps_mask(alphas, Simd::Set1(1.0f), _CMP_NEQ_UQ);
+    const int32_t num_rows = Minimum(block.num_rows - first, Simd::kLanes);
+    changed &= (1u << num_rows) - 1u;
+    for (; changed != 0; changed &= changed - 1) {
+      const int32_t r = first + __builtin_ctz(changed);
+      const Vec alpha = Simd::Set1(block.state.alpha[r]);
+      float *row = args.state.acc + (block.first_row + r) * args.state.acc_stride;
+      for (int32_t d = 0; d < args.value_head_size; d += Simd::kLanes) {
+        Simd::Store(row + d, Simd::Mul(Simd::Load(row + d), alpha));
+      }
     }
   }
 }
 
-// Two row blocks at a time are on their way:
-//   softmax of block i, and between its rows:  acc of block i - 1, then scores of block i + 1
-template <typename T>
-void AttendBlocks(const PackedCall &call, Prefetcher *prefetcher) {
-  constexpr int kNumTerms = kTerms<T>;
-  const AttendArgs &args = call.args;
-  TileQueue<kNumTerms> queue(prefetcher);
-  TileBlock<kNumTerms> blocks[2];
-  const auto begin_block = [&](int32_t first_row) {
-    TileBlock<kNumTerms> *block = &blocks[first_row / kRowBlock % 2];
-    block->probabilities.prefetcher = prefetcher;
-    block->probabilities.queue = &queue;
-    block->first_row = first_row;
-    block->num_rows = Minimum(kRowBlock, args.num_rows - first_row);
-    return block;
-  };
-  TileBlock<kNumTerms> *block = begin_block(0);
-  queue.Push(ScoreProduct(call, block));
-  queue.Finish();
-  for (int32_t row = 0; row < args.num_rows; row += kRowBlock) {
-    TileBlock<kNumTerms> *other = &blocks[(row / kRowBlock + 1) % 2];
-    if (row > 0) queue.Push(ValueProduct(call, *other));
-    // The scores of block i + 1 may take the place of those of block i - 1: its product is
-    // in the queue before, and does not read them.
-    if (row + kRowBlock < args.num_rows)
-      queue.Push(ScoreProduct(call, begin_block(row + kRowBlock)));
-    queue.Spread(block->num_rows);
-    SoftmaxRows<T>(args, row, block->num_rows, kKeyTile, &block->state, &block->probabilities);
-    queue.Finish();
-    RescaleRows(args, *block);
-    if (row + kRowBlock >= args.num_rows) break;
-    block = other;
+// Whether a row of the block sees a key from first_key on.
+template <int kNumTerms>
+bool SeesAnyKey(const AttendArgs &args, const TileBlock<kNumTerms> &block) {
+  if (args.mask.visible_keys == nullptr) return true;
+  for (int32_t r = 0; r < block.num_rows; ++r) {
+    if (args.mask.visible_keys[block.first_row + r] > block.first_key) return true;
   }
-  queue.Push(ValueProduct(call, *block));
-  queue.Finish();
+  return false;
 }
 
-// Packing and the rest for the first row block.
+// Flushes subnormal results to zero, as the tile products do anyway: one costs an exp 300 cycles.
+class FlushSubnormals {
+ public:
+  FlushSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | _MM_FLUSH_ZERO_ON); }
+  ~FlushSubnormals() { _mm_setcsr(before_); }
+  FlushSubnormals(const FlushSubnormals &) = delete;
+  FlushSubnormals &operator=(const FlushSubnormals &) = delete;
+
+ private:
+  const uint32_t before_;
+};
+
+template <typename T>
+void AttendBlock(const PackedCall &call, Prefetcher *prefetcher, TileBlock<kTerms<T>> *block) {
+  const AttendArgs &args = call.args;
+  for (int32_t key = 0; key < args.tile.num_keys; key += kKeyTile) {
+    block->first_key = key;
+    block->num_keys = Minimum(args.tile.num_keys - key, kKeyTile);
+    if (!SeesAnyKey(args, *block)) continue;
+    MultiplyQueryKey<T>(call, prefetcher, block);
+    SoftmaxRows<T>(args, block->first_row, block->num_rows, key,
+                   static_cast<int32_t>(RoundUpTo(block->num_keys, 2 * kPairs)), &block->state,
+                   &block->probabilities);
+    RescaleRows(args, *block);
+    AddProbabilityValue<T>(call, prefetcher, *block);
+  }
+}
+
 int32_t NumPrefetchSteps(const AttendArgs &args) {
-  const int32_t value_steps =
-      kKeyTile / 2 * ((args.value_head_size + 2 * kPairs - 1) / (2 * kPairs));
-  const int32_t rows = Minimum(args.num_rows, kRowBlock);
-  const int32_t product_steps = (rows > kTileRows ? 2 : 1) * (args.head_size / (2 * kPairs) +
-                                                              args.value_head_size / (2 * kPairs));
-  return NumPackSteps(args) + value_steps + rows * (kKeyTile / Simd::kLanes) +
-         product_steps * kPrefetchStepsPerProductStep;
+  const int32_t num_keys = args.tile.num_keys;
+  const int32_t key_steps =
+      (num_keys + kPairs - 1) / kPairs * NumQkSteps(args.head_size) * kPackSteps;
+  const int32_t value_steps = static_cast<int32_t>(RoundUpTo(num_keys, 2 * kPairs)) / 2 *
+                              ((args.value_head_size + 2 * kPairs - 1) / (2 * kPairs));
+  const int32_t product_steps = (num_keys + kKeyTile - 1) / kKeyTile *
+                                (kQkColumns * NumQkSteps(args.head_size) +
+                                 kPvSteps * NumPvColumns(args.value_head_size)) *
+                                kPrefetchStepsPerProductStep;
+  return key_steps + value_steps + (args.num_rows + kRowBlock - 1) / kRowBlock * product_steps;
 }
 
 template <typename T>
 void Attend(const AttendArgs &args) {
-  uint32_t *key_pairs = static_cast<uint32_t *>(args.scratch);
-  uint32_t *value_pairs = key_pairs + kTerms<T> * KeyPairElements(args.head_size);
+  const FlushSubnormals flush;
+  char *keys = static_cast<char *>(args.scratch);
+  char *values = keys + kMaxTileKeys / kKeyTile * KeyTilesBytes<T>(args.head_size);
   Prefetcher prefetcher(args, NumPrefetchSteps(args));
-  PackKeys<T>(args, &prefetcher, key_pairs);
-  PackValues<T>(args, &prefetcher, value_pairs);
-  AttendBlocks<T>({args, key_pairs, value_pairs}, &prefetcher);
+  PackKeys<T>(args, &prefetcher, keys);
+  PackValues<T>(args, &prefetcher, values);
+  const PackedCall call = {args, keys, values};
+  TileRows tile_rows;
+  TileBlock<kTerms<T>> block;
+  for (int32_t row = 0; row < args.num_rows; row += kRowBlock) {
+    block.first_row = row;
+    block.num_rows = Minimum(kRowBlock, args.num_rows - row);
+    tile_rows.Configure(block.num_rows);
+    AttendBlock<T>(call, &prefetcher, &block);
+  }
   Tiles::Release();
 }
 
 template <typename T>
 constexpr DTypeKernels MakeKernels() {
-  return {PackedQueryBytes<T>, ScratchBytes<T>, PackQuery<T>, Attend<T>, StoreRow<T>, LoadRow<T>};
+  return {kMaxTileKeys, kRowBlock, PackedQueryBytes<T>, ScratchBytes<T>, PackQuery<T>,
+          Attend<T>,    StoreRow<T>,         LoadRow<T>};
 }
 
 }  // namespace

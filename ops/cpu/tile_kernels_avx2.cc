@@ -54,6 +54,10 @@ struct Simd {
     const __m256i exponent = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), exponent));
   }
+  static Vec AboveFloor(Vec a) { return Sub(a, _mm256_floor_ps(a)); }
+  static Vec ScaleByPowerOfTwoFloor(Vec a, Vec t) {
+    return ScaleByPowerOfTwo(a, _mm256_floor_ps(t));
+  }
   static Vec ZeroWhereLess(Vec x, Vec y, Vec a) {
     return _mm256_andnot_ps(_mm256_cmp_ps(x, y, _CMP_LT_OQ), a);
   }
@@ -171,6 +175,7 @@ struct Simd {
 };
 
 constexpr int32_t kRowBlock = 24;
+constexpr bool kFlushesSubnormals = false;
 
 #include "cpu/tile_common.inc"
 #include "cpu/tile_kernels_simd.inc"

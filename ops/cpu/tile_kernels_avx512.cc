@@ -19,6 +19,7 @@ namespace mindspore_relay::avx512 {
 namespace {
 
 constexpr int32_t kRowBlock = 24;
+constexpr bool kFlushesSubnormals = false;
 
 #include "cpu/simd_avx512.inc"
 #include "cpu/tile_common.inc"

@@ -20,6 +20,7 @@ namespace mindspore_relay::avx512_bf16 {
 namespace {
 
 constexpr int32_t kRowBlock = 24;
+constexpr bool kFlushesSubnormals = false;
 constexpr int kRows = 6;     // rows of a register block
 constexpr int kVectors = 4;  // vectors of a register block
 constexpr int32_t kBlockElements = kVectors * 16;
@@ -32,13 +33,13 @@ static_assert(kRowBlock % kRows == 0, "a full row block must be made of full reg
 
 // Probabilities rounded to bfloat16, [kRowBlock][kKeyTile].
 struct PairProbabilities {
+  static constexpr bool kStoresPairs = false;
   alignas(64) uint16_t rows[kRowBlock * kKeyTile];
 
   void Store(int32_t row, int32_t key, Vec p) {
     _mm256_storeu_si256(reinterpret_cast<__m256i *>(rows + row * kKeyTile + key),
                         reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(p)));
   }
-  void RowDone() {}
 };
 
 // [num_rows][head_size], as in the tensor: a multiple of 8 elements is a whole number of pairs.
@@ -227,7 +228,7 @@ void Attend(const AttendArgs &args) {
       QkBlock<rows.kCount>(query + int64_t{row + r} * args.head_size, key_pairs, args.head_size,
                            &prefetcher, block.scores + r * kKeyTile);
     });
-    SoftmaxRows<BFloat16Bits>(args, row, num_rows, kKeyTile, &block, &probabilities);
+    SoftmaxRows<BFloat16Bits>(args, row, num_rows, /*first_key=*/0, kKeyTile, &block, &probabilities);
     if (is_direct) {
       PvRowBlock(args, row, num_rows, PairsOfRows{args.tile}, probabilities, block, &prefetcher);
     } else {
@@ -240,7 +241,7 @@ void Attend(const AttendArgs &args) {
 }  // namespace
 
 const DTypeKernels kBFloat16Kernels = {
-    PackedQueryBytes, ScratchBytes,           PackQuery,
+    kKeyTile, 0, PackedQueryBytes, ScratchBytes,           PackQuery,
     Attend,           StoreRow<BFloat16Bits>, LoadRow<BFloat16Bits>};
 
 }  // namespace mindspore_relay::avx512_bf16

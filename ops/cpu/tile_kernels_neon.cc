@@ -54,6 +54,8 @@ struct Simd {
     const int32x4_t exponent = vshlq_n_s32(vcvtq_s32_f32(n), 23);
     return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(a), exponent));
   }
+  static Vec AboveFloor(Vec a) { return Sub(a, vrndmq_f32(a)); }
+  static Vec ScaleByPowerOfTwoFloor(Vec a, Vec t) { return ScaleByPowerOfTwo(a, vrndmq_f32(t)); }
   static Vec ZeroWhereLess(Vec x, Vec y, Vec a) {
     return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(a), vcltq_f32(x, y)));
   }
@@ -127,6 +129,7 @@ struct Simd {
 };
 
 constexpr int32_t kRowBlock = 24;
+constexpr bool kFlushesSubnormals = false;
 
 #include "cpu/tile_common.inc"
 #include "cpu/tile_kernels_simd.inc"

@@ -99,17 +99,18 @@ class Bench {
 
   double GigaflopsPerSecond() {
     const int64_t row_bytes = problem_.head_size * problem_.ElementBytes();
-    Buffer kv = Allocate(2 * kKeyTile * row_bytes);
-    FillElements(problem_.dtype, 2 * kKeyTile * problem_.head_size, kv.get());
-    std::vector<const void *> key_rows(kKeyTile);
-    std::vector<const void *> value_rows(kKeyTile);
-    for (int32_t c = 0; c < kKeyTile; ++c) {
+    const int32_t num_keys = kernels_.max_keys;
+    Buffer kv = Allocate(2 * num_keys * row_bytes);
+    FillElements(problem_.dtype, 2 * num_keys * problem_.head_size, kv.get());
+    std::vector<const void *> key_rows(num_keys);
+    std::vector<const void *> value_rows(num_keys);
+    for (int32_t c = 0; c < num_keys; ++c) {
       key_rows[c] = kv.get() + c * row_bytes;
-      value_rows[c] = kv.get() + (kKeyTile + c) * row_bytes;
+      value_rows[c] = kv.get() + (num_keys + c) * row_bytes;
     }
     AttendArgs args = Args();
-    args.tile = {key_rows.data(), value_rows.data(), 0, 0, row_bytes, row_bytes, kKeyTile};
-    const double flops = 4.0 * problem_.num_rows * kKeyTile * problem_.head_size;
+    args.tile = {key_rows.data(), value_rows.data(), 0, 0, row_bytes, row_bytes, num_keys};
+    const double flops = 4.0 * problem_.num_rows * num_keys * problem_.head_size;
     const int64_t num_calls = std::max<int64_t>(100, static_cast<int64_t>(2e9 / (flops + 1e6)));
     double best = 1e30;
     for (int i = 0; i < kRepeats; ++i) {
@@ -125,32 +126,33 @@ class Bench {
   double GigabytesPerSecond(const char *keys, const char *values) {
     const int64_t row_bytes = problem_.head_size * problem_.ElementBytes();
     const int64_t token_bytes = row_bytes * kNumKvHeads;
-    const int64_t num_tokens = kStreamBytes / token_bytes / kKeyTile * kKeyTile;
+    const int32_t num_keys = kernels_.max_keys;
+    const int64_t num_tokens = kStreamBytes / token_bytes / num_keys * num_keys;
     std::vector<const void *> key_rows(num_tokens);
     std::vector<const void *> value_rows(num_tokens);
     for (int64_t t = 0; t < num_tokens; ++t) {
       key_rows[t] = keys + t * token_bytes;
       value_rows[t] = values + t * token_bytes;
     }
-    constexpr int32_t kTokensAhead = kKeyTile / kNumKvHeads;
+    const int32_t tokens_ahead = num_keys / kNumKvHeads;
     double best = 1e30;
     for (int i = 0; i < kRepeats; ++i) {
       const double begin = Seconds();
-      for (int64_t t = 0; t + 2 * kKeyTile <= num_tokens; t += kKeyTile) {
+      for (int64_t t = 0; t + 2 * num_keys <= num_tokens; t += num_keys) {
         for (int32_t h = 0; h < kNumKvHeads; ++h) {
           AttendArgs args = Args();
           args.tile = {&key_rows[t], &value_rows[t], h * row_bytes, h * row_bytes,
-                       token_bytes,  token_bytes,    kKeyTile};
-          const int64_t ahead = t + kKeyTile + h * kTokensAhead;
-          args.next_keys = {&key_rows[ahead], 0, static_cast<int32_t>(token_bytes), kTokensAhead};
+                       token_bytes,  token_bytes,    num_keys};
+          const int64_t ahead = t + num_keys + h * tokens_ahead;
+          args.next_keys = {&key_rows[ahead], 0, static_cast<int32_t>(token_bytes), tokens_ahead};
           args.next_values = {&value_rows[ahead], 0, static_cast<int32_t>(token_bytes),
-                              kTokensAhead};
+                              tokens_ahead};
           kernels_.attend(args);
         }
       }
       best = std::min(best, Seconds() - begin);
     }
-    return 2.0 * (num_tokens - kKeyTile) * token_bytes / best * 1e-9;
+    return 2.0 * (num_tokens - num_keys) * token_bytes / best * 1e-9;
   }
 
  private:
@@ -186,7 +188,7 @@ void RunTable(const TileKernels &table, const char *only_dtype) {
     FillElements(dtype, kStreamBytes / element_bytes, keys.get());
     FillElements(dtype, kStreamBytes / element_bytes, values.get());
     for (int32_t head_size : {64, 128}) {
-      for (int32_t num_rows : {1, 4, 8, 32, 128}) {
+      for (int32_t num_rows : {1, 4, 8, 32, 128, 256}) {
         Bench bench({table, dtype, num_rows, head_size});
         const double gigaflops = bench.GigaflopsPerSecond();
         std::printf("%-9s %-9s %9d %5d %10.1f", table.isa, DTypeName(dtype), head_size, num_rows,
