@@ -23,10 +23,6 @@ static_assert(kSpanKeys % kMaxTileKeys == 0, "spans consist of whole tiles");
 // its bytes on any CPU, and the state of more rows would leave the L2 cache.
 constexpr int32_t kMaxUnitRows = 256;
 
-// Rows (of one kv head) of a PrefixEncoder query tile: enough to hide the preparation of keys and
-// values, few enough that little is computed above the diagonal.
-constexpr int32_t kQueryTileRows = 128;
-
 // Accumulators that a piece of work keeps at once, all its kv heads together: a part of a 1 or 2
 // MiB L2 cache.
 constexpr int64_t kStateBudgetBytes = 256 * 1024;

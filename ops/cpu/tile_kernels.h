@@ -117,6 +117,9 @@ struct DTypeKernels {
   // rows_for_max_keys rows share what is packed; fewer take one kKeyTile, which stays in the L1 cache.
   int32_t max_keys;
   int32_t rows_for_max_keys;
+  // Rows (of one kv head) of a query tile of PrefixEncoder: enough to hide the preparation of keys and
+  // values, few enough that little is computed above the diagonal.
+  int32_t query_tile_rows;
 
   // Bytes that pack_query writes for num_rows rows, and that attend needs as scratch. Multiples
   // of 64.

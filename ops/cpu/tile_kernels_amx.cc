@@ -41,6 +41,8 @@ namespace {
 constexpr int32_t kTileRows = 16;
 constexpr int32_t kTileRowBytes = 64;
 constexpr int32_t kRowBlock = 2 * kTileRows;
+// Packing a tile costs as much as two row blocks, and blocks above the diagonal are skipped.
+constexpr int32_t kQueryTileRows = 512;
 constexpr bool kFlushesSubnormals = true;
 
 // What LDTILECFG reads.
@@ -487,7 +489,7 @@ void Attend(const AttendArgs &args) {
 
 template <typename T>
 constexpr DTypeKernels MakeKernels() {
-  return {kMaxTileKeys, kRowBlock, PackedQueryBytes<T>, ScratchBytes<T>, PackQuery<T>,
+  return {kMaxTileKeys, kRowBlock, kQueryTileRows, PackedQueryBytes<T>, ScratchBytes<T>, PackQuery<T>,
           Attend<T>,    StoreRow<T>,         LoadRow<T>};
 }
 

@@ -241,7 +241,7 @@ void Attend(const AttendArgs &args) {
 }  // namespace
 
 const DTypeKernels kBFloat16Kernels = {
-    kKeyTile, 0, PackedQueryBytes, ScratchBytes,           PackQuery,
+    kKeyTile, 0, 128, PackedQueryBytes, ScratchBytes,           PackQuery,
     Attend,           StoreRow<BFloat16Bits>, LoadRow<BFloat16Bits>};
 
 }  // namespace mindspore_relay::avx512_bf16
