@@ -13,7 +13,7 @@ import numpy as np
 SPAN_KEYS = 1024
 STATE_ELEMENTS = 65536
 SHARED_ROWS = 256
-PREFILL_ROWS = 128
+PREFILL_ROWS = 512
 
 
 def round_up(number, multiple):
@@ -43,7 +43,8 @@ def workspace_bound(problem, num_threads):
         n += sum(heapq.nlargest(3 * num_threads, results))
     r = heads_per_kv_head * max((tokens for tokens, _ in pieces), default=1)
     h = min(r * kv_head_num, max(r, STATE_ELEMENTS // v))
-    scratch = 4 * h * (2 * v + d + 5) + 16 * r + 256 * d + 520 * v + 1024
+    k = min(kv_head_num, h)
+    scratch = 4 * h * (2 * v + 5) + 4 * d * (h + 15 * k) + 16 * r + 1024 * d + 1160 * v + 1024
     return n * round_up(4 * head_num * (v + 2), 64) + num_threads * scratch
 
 
