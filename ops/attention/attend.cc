@@ -104,8 +104,9 @@ void PrepareRows(const Plan &plan, const Unit &unit, HeadRange heads, const Scra
   }
 }
 
-// Keys of the unit's tile that begins at key_begin; 0 behind the last. As many as the kernels take at
-// once, but one kKeyTile where a diagonal passes or a table of biases ends, and none of the next span.
+// Keys of the unit's tile that begins at key_begin; 0 behind the last. As many as the kernels take
+// at once, but one kKeyTile where a diagonal passes or a table of biases ends, and none of the next
+// span.
 int32_t TileKeys(const Plan &plan, const Unit &unit, int64_t key_begin) {
   const int64_t span_end = (key_begin / kSpanKeys + 1) * kSpanKeys;
   const bool are_many_rows = RowsPerKvHead(plan, unit) > plan.dtype_kernels->rows_for_max_keys;

@@ -305,7 +305,8 @@ void PlanPrefixEncoder(const PrefixEncoderProblem &problem, const TileKernels &k
                        int32_t num_threads, Plan *plan) {
   ResetPlan(problem.heads, problem.rows, kernels, plan);
   plan->bias = problem.bias;
-  const int64_t tokens_per_unit = std::max(1, plan->dtype_kernels->query_tile_rows / problem.heads.heads_per_kv_head);
+  const int64_t tokens_per_unit =
+      std::max(1, plan->dtype_kernels->query_tile_rows / problem.heads.heads_per_kv_head);
   for (const PrefixRequest &request : problem.requests) {
     const int64_t prefix_len = request.keys.num_keys - request.seq_len;
     for (int64_t first = 0; first < request.seq_len; first += tokens_per_unit) {

@@ -43,7 +43,8 @@ constexpr int32_t kMaxHeadSize = 576;
 // Accumulator rows are padded to whole 64-byte vectors of float.
 constexpr int32_t kAccumulatorPad = 16;
 
-// One tile of keys and values, of one kv head; or several whole ones and then, perhaps, a shorter one.
+// One tile of keys and values, of one kv head; or several whole ones and then, perhaps, a shorter
+// one.
 struct KvTile {
   const void *const *key_rows;    // [num_keys]: first element of each token's key, kv head 0
   const void *const *value_rows;  // [num_keys]: first element of each token's value, kv head 0
@@ -112,13 +113,14 @@ struct AttendArgs {
 };
 
 struct DTypeKernels {
-  // Most keys of a call: a multiple of kKeyTile, at most kMaxTileKeys. The same bits result from one
-  // call and from a call for each tile. More than one tile at once pays where more than
-  // rows_for_max_keys rows share what is packed; fewer take one kKeyTile, which stays in the L1 cache.
+  // Most keys of a call: a multiple of kKeyTile, at most kMaxTileKeys. The same bits result from
+  // one call and from a call for each tile. More than one tile at once pays where more than
+  // rows_for_max_keys rows share what is packed; fewer take one kKeyTile, which stays in the L1
+  // cache.
   int32_t max_keys;
   int32_t rows_for_max_keys;
-  // Rows (of one kv head) of a query tile of PrefixEncoder: enough to hide the preparation of keys and
-  // values, few enough that little is computed above the diagonal.
+  // Rows (of one kv head) of a query tile of PrefixEncoder: enough to hide the preparation of keys
+  // and values, few enough that little is computed above the diagonal.
   int32_t query_tile_rows;
 
   // Bytes that pack_query writes for num_rows rows, and that attend needs as scratch. Multiples

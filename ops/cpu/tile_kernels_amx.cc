@@ -16,8 +16,8 @@
 //   PV  the same with c: acc of 16 value elements, a: probabilities, b: value pairs
 // A row tile has as many rows as there are, since a product takes a cycle for each.
 //
-// Pairs of the sum of PV are keys i and i + 16 of 32: probabilities of two registers are then paired
-// by a shift and a blend.
+// Pairs of the sum of PV are keys i and i + 16 of 32: probabilities of two registers are then
+// paired by a shift and a blend.
 //
 // float16: x = high + low, two bfloat16, without error, and p likewise to 2^-17. Three of the four
 // products are made; low . low is at most 2^-16 of their sum. An infinity in a float16 key, query
@@ -116,11 +116,10 @@ inline __m512i PairUpper(Vec even, Vec odd) {
                                    _mm512_set1_epi32(static_cast<int32_t>(0xffff0000u)), kAOrBAndC);
 }
 
-// Rounded to bfloat16 once its lower 16 bits are cut off, halves away from zero. A NaN may change its
-// sign, or become 0: then the row is NaN by its sum.
+// Rounded to bfloat16 once its lower 16 bits are cut off, halves away from zero. A NaN may change
+// its sign, or become 0: then the row is NaN by its sum.
 inline Vec HalfUp(Vec x) {
-  return _mm512_castsi512_ps(
-      _mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x8000)));
+  return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x8000)));
 }
 
 inline Vec WidenFirst16(__m512i float16) {
@@ -175,8 +174,8 @@ void PackQuery(const void *const *rows, int32_t num_rows, int32_t head_size, voi
       ForEachTerm<T>(Load32(static_cast<const T *>(rows[r]) + d, head_size - d),
                      [&](int term, __m512i elements) {
                        _mm512_storeu_si512(
-                           TileRow<T>(static_cast<char *>(packed),
-                                      r / kTileRows * num_steps + step, term, r % kTileRows),
+                           TileRow<T>(static_cast<char *>(packed), r / kTileRows * num_steps + step,
+                                      term, r % kTileRows),
                            elements);
                      });
     }
@@ -251,8 +250,7 @@ void PackKeys(const AttendArgs &args, Prefetcher *prefetcher, char *out) {
       if (kTerms<T> > 1 || num_rows < kPairs || count < 2 * kPairs) {
         PackKeyTileByCopy(key_rows, num_rows, d, count, out);
       } else {
-        TransposePairs(
-            [&](int i) { return reinterpret_cast<const char *>(key_rows[i] + d); }, out);
+        TransposePairs([&](int i) { return reinterpret_cast<const char *>(key_rows[i] + d); }, out);
       }
     }
   }
@@ -388,8 +386,7 @@ void AddProbabilityValue(const PackedCall &call, Prefetcher *prefetcher,
   product.c = args.state.acc + block.first_row * args.state.acc_stride;
   product.c_stride = args.state.acc_stride;
   product.num_columns = NumPvColumns(args.value_head_size);
-  product.num_steps =
-      static_cast<int32_t>(RoundUpTo(block.num_keys, 2 * kPairs) / (2 * kPairs));
+  product.num_steps = static_cast<int32_t>(RoundUpTo(block.num_keys, 2 * kPairs) / (2 * kPairs));
   if (kTerms<T> == 1 && block.num_rows > kTileRows && product.num_steps == kPvSteps) {
     RunProductWithAInRegisters(product, prefetcher);
   } else {
@@ -460,10 +457,10 @@ int32_t NumPrefetchSteps(const AttendArgs &args) {
       (num_keys + kPairs - 1) / kPairs * NumQkSteps(args.head_size) * kPackSteps;
   const int32_t value_steps = static_cast<int32_t>(RoundUpTo(num_keys, 2 * kPairs)) / 2 *
                               ((args.value_head_size + 2 * kPairs - 1) / (2 * kPairs));
-  const int32_t product_steps = (num_keys + kKeyTile - 1) / kKeyTile *
-                                (kQkColumns * NumQkSteps(args.head_size) +
-                                 kPvSteps * NumPvColumns(args.value_head_size)) *
-                                kPrefetchStepsPerProductStep;
+  const int32_t product_steps =
+      (num_keys + kKeyTile - 1) / kKeyTile *
+      (kQkColumns * NumQkSteps(args.head_size) + kPvSteps * NumPvColumns(args.value_head_size)) *
+      kPrefetchStepsPerProductStep;
   return key_steps + value_steps + (args.num_rows + kRowBlock - 1) / kRowBlock * product_steps;
 }
 
@@ -489,8 +486,8 @@ void Attend(const AttendArgs &args) {
 
 template <typename T>
 constexpr DTypeKernels MakeKernels() {
-  return {kMaxTileKeys, kRowBlock, kQueryTileRows, PackedQueryBytes<T>, ScratchBytes<T>, PackQuery<T>,
-          Attend<T>,    StoreRow<T>,         LoadRow<T>};
+  return {kMaxTileKeys, kRowBlock, kQueryTileRows, PackedQueryBytes<T>, ScratchBytes<T>,
+          PackQuery<T>, Attend<T>, StoreRow<T>,    LoadRow<T>};
 }
 
 }  // namespace

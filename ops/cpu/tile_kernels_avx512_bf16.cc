@@ -228,7 +228,8 @@ void Attend(const AttendArgs &args) {
       QkBlock<rows.kCount>(query + int64_t{row + r} * args.head_size, key_pairs, args.head_size,
                            &prefetcher, block.scores + r * kKeyTile);
     });
-    SoftmaxRows<BFloat16Bits>(args, row, num_rows, /*first_key=*/0, kKeyTile, &block, &probabilities);
+    SoftmaxRows<BFloat16Bits>(args, row, num_rows, /*first_key=*/0, kKeyTile, &block,
+                              &probabilities);
     if (is_direct) {
       PvRowBlock(args, row, num_rows, PairsOfRows{args.tile}, probabilities, block, &prefetcher);
     } else {
@@ -240,8 +241,14 @@ void Attend(const AttendArgs &args) {
 
 }  // namespace
 
-const DTypeKernels kBFloat16Kernels = {
-    kKeyTile, 0, 128, PackedQueryBytes, ScratchBytes,           PackQuery,
-    Attend,           StoreRow<BFloat16Bits>, LoadRow<BFloat16Bits>};
+const DTypeKernels kBFloat16Kernels = {kKeyTile,
+                                       0,
+                                       128,
+                                       PackedQueryBytes,
+                                       ScratchBytes,
+                                       PackQuery,
+                                       Attend,
+                                       StoreRow<BFloat16Bits>,
+                                       LoadRow<BFloat16Bits>};
 
 }  // namespace mindspore_relay::avx512_bf16

@@ -213,8 +213,8 @@ void FoldRow(float *acc_a, float weight_a, const float *acc_b, float weight_b,
 
 template <typename T>
 constexpr DTypeKernels MakeKernels() {
-  return {kKeyTile,  0, 128, PackedQueryBytes, ScratchBytes, PackQuery<T>,
-          Attend<T>, StoreRow<T>,      LoadRow<T>};
+  return {kKeyTile,     0,         128,         PackedQueryBytes, ScratchBytes,
+          PackQuery<T>, Attend<T>, StoreRow<T>, LoadRow<T>};
 }
 
 }  // namespace
