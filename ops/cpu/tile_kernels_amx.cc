@@ -58,7 +58,8 @@ static_assert(sizeof(TileConfig) == 64, "the size that LDTILECFG reads");
 #include "cpu/simd_avx512.inc"
 #include "cpu/tile_common.inc"
 #include "cpu/tile_pairs_avx512.inc"
-
+// The next ones build on the last ones; formatters keep to either side of a declaration.
+static_assert(kPairs == kTileRows, "16 pairs are a tile row of a and a tile column of b");
 #include "cpu/amx_operands.inc"
 #include MINDSPORE_RELAY_AMX_TILES
 #include "cpu/amx_products.inc"
