@@ -5,6 +5,7 @@ of imports. That each case gives the same bits in both modes stands in the opera
 
 import concurrent.futures
 import gc
+import threading
 
 import mindspore as ms
 import numpy as np
@@ -250,6 +251,29 @@ def test_16_python_threads_in_pynative_mode():
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         for i, results in pool.map(call, range(400)):
             assert_same_bits(results, expected[i], f"problem {i}")
+
+
+def test_16_python_threads_with_graphs_of_their_own():
+    """Each has a net, compiled by its first call. Calls take turns: in MindSpore 2.10 nets that run at
+    once in several threads wait for each other for ever, also nets of a matmul alone."""
+    problems = [
+        build(RelayCase("threads", (5, 33), (0, 0), (300,)), "float16"),
+        build(PrefixCase("threads", (50, 1), (90, 40)), "float32"),
+    ]
+    expected = [run_pynative(problem) for problem in problems]
+    turn = threading.Lock()
+
+    def work(thread):
+        problem = problems[thread % 2]
+        args, kwargs = tensors_of(problem)
+        net = OperatorNet(problem.operator, **kwargs, return_lse=True)
+        for _ in range(5):
+            with turn:
+                results = tuple(to_numpy(result).copy() for result in net.run(*args))
+            assert_same_bits(results, expected[thread % 2], f"thread {thread}")
+
+    with mode("graph"), concurrent.futures.ThreadPoolExecutor(16) as pool:
+        list(pool.map(work, range(16)))
 
 
 def test_library_survives_the_graphs_that_opened_it(num_threads):
