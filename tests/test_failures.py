@@ -18,6 +18,7 @@ What stands elsewhere, where more of its kind stands:
 """
 
 import dataclasses
+import re
 
 import capi_harness
 import cases
@@ -70,8 +71,15 @@ def arguments_of(problem):
     )
 
 
+_texts_out_of_graphs = set()
+
+
 def in_every_way(operator, arguments, text):
-    """Asserts that the call fails with this text: C interface, PyNative, graph."""
+    """Asserts that the call fails with this text: C interface, PyNative, graph.
+
+    MindSpore takes three seconds to report an error out of a graph: one of each kind, whatever its
+    numbers.
+    """
     kwargs = {
         name: value
         for name, value in arguments.items()
@@ -81,7 +89,10 @@ def in_every_way(operator, arguments, text):
     with pytest.raises(ValueError) as error:
         capi_harness.run(cases.Problem(operator, args, kwargs, ""))
     assert str(error.value) == text
-    for mode_name in ("pynative", "graph"):
+    kind = re.sub(r"\d+", "#", text)
+    modes = ("pynative",) if kind in _texts_out_of_graphs else ("pynative", "graph")
+    _texts_out_of_graphs.add(kind)
+    for mode_name in modes:
         with pytest.raises(RuntimeError) as error:
             test_errors.Caller(mode_name)(operator, arguments)
         assert test_errors.text_of(error) == text
