@@ -75,8 +75,13 @@ ARGUMENTS = {
 
 
 def run(*arguments, timeout):
+    """Not in the project's folder, where the package without its library would be found first."""
     return subprocess.run(
-        [sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=timeout
+        [sys.executable, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        cwd=TESTS,
     )
 
 

@@ -145,6 +145,8 @@ def test_cost_of_a_call(run_python, tmp_path):
     for _ in range(3):
         for line in _run([program]).splitlines():
             operator, dtype, microseconds = line.split()
+            if operator.startswith("plan64_"):  # phase 1 of large batches
+                continue
             best[operator, dtype] = min(best.get((operator, dtype), 1e9), float(microseconds))
         if max(best.values()) < 5:
             break

@@ -214,7 +214,7 @@ def test_status_of_the_c_interface(slow):
         handle = operation._operation
         ask = InterruptFunction(lambda argument: 1)
         assert functions().MsRelayOperationSetInterrupt(handle, ask, None) == 0
-        workspace = capi_harness.GuardedArray((operation.workspace_bytes,), np.uint8).array
-        address = ctypes.c_void_p(workspace.ctypes.data)
+        workspace = np.empty(operation.workspace_bytes + 64, np.uint8)
+        address = ctypes.c_void_p(-(-workspace.ctypes.data // 64) * 64)
         run = functions().MsRelayPrefixEncoder
-        assert run(address, workspace.nbytes, handle, None) == INTERRUPTED == 5
+        assert run(address, operation.workspace_bytes, handle, None) == INTERRUPTED == 5
