@@ -33,7 +33,7 @@ towards = 1 if guard == "after" else -1
 class Faulty(capi_harness.Operation):
     def describe(self, argument, array):
         description = super().describe(argument, array)
-        if argument == name:
+        if argument == name and description:
             description.contents.data += towards * array.itemsize
         return description
 
@@ -103,6 +103,9 @@ def test_one_element_outside_ends_the_process(operator, argument, guard):
     result = run("-c", FAULT.format(tests=str(TESTS)), operator, guard, argument, timeout=120)
     if argument == "none":  # nothing is wrong with the problem itself
         assert (result.returncode, result.stdout) == (0, "start\nend\n"), result.stderr
+    elif (argument, guard) == ("mask", "after"):  # its content is refused before its end is read
+        assert (result.returncode, result.stdout) == (1, "start\n"), result.stderr
+        assert "mask must have the content of mask_type" in result.stderr
     else:
         assert (result.returncode, result.stdout) == (-signal.SIGSEGV, "start\n"), result.stderr
 

@@ -206,15 +206,14 @@ def test_function_of_the_c_interface(slow, num_threads, threads):
     assert len(asked) == 2
 
 
-def test_status_of_the_c_interface(slow):
+def test_status_of_the_c_interface(slow, monkeypatch):
     """MS_RELAY_INTERRUPTED, whose number callers have compiled in."""
-    problem = build(LONG, "float32")
+    statuses = []
+    check = capi_harness.check
+    monkeypatch.setattr(capi_harness, "check", lambda s: (statuses.append(s), check(s)))
+    ask = InterruptFunction(lambda argument: 1)
     with capi_harness.Operation() as operation:
-        operation.run(problem)  # plans
-        handle = operation._operation
-        ask = InterruptFunction(lambda argument: 1)
-        assert functions().MsRelayOperationSetInterrupt(handle, ask, None) == 0
-        workspace = np.empty(operation.workspace_bytes + 64, np.uint8)
-        address = ctypes.c_void_p(-(-workspace.ctypes.data // 64) * 64)
-        run = functions().MsRelayPrefixEncoder
-        assert run(address, operation.workspace_bytes, handle, None) == INTERRUPTED == 5
+        assert functions().MsRelayOperationSetInterrupt(operation._operation, ask, None) == 0
+        with pytest.raises(ValueError):
+            operation.run(build(LONG, "float32"))
+    assert statuses[-1] == INTERRUPTED == 5

@@ -110,7 +110,8 @@ def test_a_short_run_is_not_judged(monkeypatch):
 
 def test_memory_of_this_process_is_read():
     before = memory.resident_bytes()
-    kept = mmap.mmap(-1, 64 << 20)  # new pages, not some that an earlier test has given back
+    # New pages, not some that an earlier test has given back.
+    kept = mmap.mmap(-1, 64 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     kept.write(b"x" * len(kept))
     growths = [now - then for now, then in zip(memory.resident_bytes(), before, strict=True)]
     assert all(60 << 20 <= growth <= 80 << 20 for growth in growths), (growths, len(kept))
