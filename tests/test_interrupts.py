@@ -3,13 +3,11 @@
 """A long call ends soon after Ctrl-C, or when the function of MsRelayOperationSetInterrupt says so;
 what is not interrupted has the right bits."""
 
-import ctypes
 import signal
 import threading
 import time
 
 import capi_harness
-import numpy as np
 import pytest
 from cases import PrefixCase, RelayCase, build
 from modes import assert_same_bits, run_graph, run_pynative
