@@ -254,8 +254,8 @@ def test_16_python_threads_in_pynative_mode():
 
 
 def test_16_python_threads_with_graphs_of_their_own():
-    """Each has a net, compiled by its first call. Calls take turns: in MindSpore 2.10 nets that run at
-    once in several threads wait for each other for ever, also nets of a matmul alone."""
+    """Each has a net, compiled by its first call. Calls take turns: in MindSpore 2.10 nets that run
+    at once in several threads wait for each other for ever, also nets of a matmul alone."""
     problems = [
         build(RelayCase("threads", (5, 33), (0, 0), (300,)), "float16"),
         build(PrefixCase("threads", (50, 1), (90, 40)), "float32"),
