@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs that broke other attention libraries, by name: merge and shared prefix.
 
-A problem here goes through the C interface and through both modes of MindSpore, in every dtype, and
-where it can be asked for in every form (list, stacked, paged); it is compared with the oracle once,
-and its bits between the three. Every instruction set runs the same cases in
+A problem here goes through the C interface and PyNative mode in every dtype, through graph mode in
+float16, and where it can be asked for in every form (list, stacked, paged); it is compared with the
+oracle once, and its bits between the three. Every instruction set runs the same cases in
 test_relay_attention.py and test_prefix_encoder.py.
 
 What stands elsewhere, where more of its kind stands:

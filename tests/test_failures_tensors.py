@@ -86,7 +86,7 @@ def test_block_sizes_and_lengths_around_them(block_size, dtype):
     check(PREFIX[f"block_{block_size}"], dtype)
 
 
-@pytest.mark.parametrize("dtype", ["float16"])  # the other dtypes: C interface and PyNative
+@each_dtype
 @each_case(RELAY["paged_block_256_keys_8192"], PREFIX["block_256_keys_8192"])
 def test_blocks_of_256_with_8192_and_16384_keys(case, dtype):
     check(case, dtype)

@@ -8,8 +8,6 @@ by one element, so that one of its elements lies in that page.
 """
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -74,21 +72,10 @@ ARGUMENTS = {
 }
 
 
-def run(*arguments, timeout):
-    """Not in the project's folder, where the package without its library would be found first."""
-    return subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        cwd=TESTS,
-    )
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_no_access_outside(dtype):
+def test_no_access_outside(dtype, run_python):
     """All cases, every instruction set, both sides; reshape_and_cache and merge too."""
-    result = run("-X", "faulthandler", TESTS / "run_cases.py", "--dtype", dtype, timeout=600)
+    result = run_python("-X", "faulthandler", TESTS / "run_cases.py", "--dtype", dtype, timeout=600)
     lines = result.stdout.splitlines()
     assert result.returncode == 0, f"{lines[-1:]}\n{result.stderr}"
     assert lines[-1].startswith(f"ok: {len(CASES)} cases")
@@ -99,8 +86,8 @@ def test_no_access_outside(dtype):
     ("operator", "argument"),
     [(operator, argument) for operator, names in ARGUMENTS.items() for argument in names],
 )
-def test_one_element_outside_ends_the_process(operator, argument, guard):
-    result = run("-c", FAULT.format(tests=str(TESTS)), operator, guard, argument, timeout=120)
+def test_one_element_outside_ends_the_process(operator, argument, guard, run_python):
+    result = run_python("-c", FAULT.format(tests=str(TESTS)), operator, guard, argument)
     if argument == "none":  # nothing is wrong with the problem itself
         assert (result.returncode, result.stdout) == (0, "start\nend\n"), result.stderr
     elif (argument, guard) == ("mask", "after"):  # its content is refused before its end is read
