@@ -98,7 +98,7 @@ def test_one_element_outside_ends_the_process(operator, argument, guard, run_pyt
 
 
 @pytest.mark.parametrize("offset", [-1, 0, 1])
-def test_one_byte_outside_ends_the_process(offset):
+def test_one_byte_outside_ends_the_process(offset, run_python):
     """The page itself: the byte before the first, and the one behind the last."""
     code = (
         f"import sys; sys.path.insert(0, {str(TESTS)!r})\n"
@@ -108,6 +108,6 @@ def test_one_byte_outside_ends_the_process(offset):
         f"byte = memory.address + {0 if offset < 0 else 4096} + {offset}\n"
         "print(ctypes.string_at(byte, 1) and 'read')"
     )
-    result = run("-c", code, timeout=60)
+    result = run_python("-c", code)
     expected = (-signal.SIGSEGV, "") if offset else (0, "read\n")
     assert (result.returncode, result.stdout) == expected, result.stderr
