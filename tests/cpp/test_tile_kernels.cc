@@ -147,6 +147,28 @@ TEST_P(TileKernelsTest, MasksAndBiases) {
   }
 }
 
+TEST_P(TileKernelsTest, SeveralTilesInOneCallGiveTheBitsOfACallForEach) {
+  for (BiasKind bias : {BiasKind::kNone, BiasKind::kLinear, BiasKind::kTable}) {
+    for (bool is_causal : {false, true}) {
+      for (int32_t num_keys : {65, 130, 256, 300}) {
+        for (int32_t num_rows : {3, 33, 70}) {
+          TileProblem problem =
+              Problem("tiles " + std::to_string(num_keys) + " rows " + std::to_string(num_rows),
+                      num_rows, num_keys, 72, 40);
+          problem.bias = bias;
+          problem.is_causal = is_causal;
+          std::vector<int32_t> rows(num_rows);
+          for (int32_t r = 0; r < num_rows; ++r) rows[r] = r;
+          for (Placement placement : {Placement::kContiguous, Placement::kGuarded}) {
+            ExpectSameBits(problem, RunTiles(kernels(), problem), rows,
+                           RunTiles(kernels(), problem, rows, placement, kernels().max_keys));
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_P(TileKernelsTest, RowsAreIndependent) {
   for (BiasKind bias : {BiasKind::kNone, BiasKind::kLinear, BiasKind::kTable}) {
     for (int32_t head_size : {24, 128}) {

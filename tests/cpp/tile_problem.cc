@@ -266,7 +266,7 @@ void FillRandom(uint32_t seed, TileProblem *problem) {
 }
 
 TileResult RunTiles(const DTypeKernels &kernels, const TileProblem &problem,
-                    const std::vector<int32_t> &rows, Placement placement) {
+                    const std::vector<int32_t> &rows, Placement placement, int32_t keys_per_call) {
   const int32_t num_rows = static_cast<int32_t>(rows.size());
   PlacedRows query(problem.dtype, placement);
   PlacedRows key(problem.dtype, placement);
@@ -290,8 +290,8 @@ TileResult RunTiles(const DTypeKernels &kernels, const TileProblem &problem,
   result.row_max.assign(num_rows, -kInfinity);
   result.row_sum.assign(num_rows, 0.0f);
   float *acc_data = reinterpret_cast<float *>(acc.data());
-  for (int32_t first = 0; first < problem.num_keys; first += kKeyTile) {
-    const int32_t num_keys = std::min(kKeyTile, problem.num_keys - first);
+  for (int32_t first = 0; first < problem.num_keys; first += keys_per_call) {
+    const int32_t num_keys = std::min(keys_per_call, problem.num_keys - first);
     const MaskData mask(problem, rows, first, num_keys, placement);
     AttendArgs args = {};
     args.query = packed.data();

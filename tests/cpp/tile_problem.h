@@ -72,9 +72,10 @@ struct TileResult {
   std::vector<float> row_sum;
 };
 
-// Attends the rows `rows` of the problem, in this order, all keys.
+// Attends the rows `rows` of the problem, in this order, all keys, keys_per_call at a time (whole tiles).
 TileResult RunTiles(const DTypeKernels &kernels, const TileProblem &problem,
-                    const std::vector<int32_t> &rows, Placement placement);
+                    const std::vector<int32_t> &rows, Placement placement,
+                    int32_t keys_per_call = kKeyTile);
 TileResult RunTiles(const DTypeKernels &kernels, const TileProblem &problem);
 
 struct Answer {
