@@ -31,6 +31,79 @@ static_assert(kRowBlock % kRows == 0, "a full row block must be made of full reg
 #include "cpu/tile_common.inc"
 #include "cpu/tile_pairs_avx512.inc"
 
+inline __m512bh AsPairs(__m512i a) { return reinterpret_cast<__m512bh>(a); }
+
+// Operands, 0 past head_size, past num_keys and past value_head_size up to whole registers:
+//   b of QK  key pairs    [head_size / 2][kKeyTile]          elements 2 i and 2 i + 1 of each key
+//   b of PV  value pairs  [kKeyTile / 2][value_head_size]    keys 2 i and 2 i + 1 of each element
+//   a of PV  probabilities [rows][kKeyTile] bfloat16, where neighbours are pairs as they lie
+inline int64_t NumKeyPairRows(int32_t head_size) { return RoundUpTo(head_size, 2 * kPairs) / 2; }
+inline int64_t ValuePairStride(int32_t value_head_size) {
+  return RoundUpTo(value_head_size, kPairs);
+}
+
+// 16 keys x 16 pairs -> 16 pairs x 16 keys.
+inline void StoreKeyPairs(const __m512i *rows, uint32_t *out) {
+  Vec r[kPairs];
+#pragma GCC unroll 16
+  for (int i = 0; i < kPairs; ++i) r[i] = _mm512_castsi512_ps(rows[i]);
+  Simd::Transpose16x16(r);
+#pragma GCC unroll 16
+  for (int i = 0; i < kPairs; ++i) {
+    _mm512_storeu_si512(out + i * kKeyTile, _mm512_castps_si512(r[i]));
+  }
+}
+
+inline int32_t NumPackSteps(const AttendArgs &args) {
+  return kKeyTile / kPairs * ((args.head_size + 2 * kPairs - 1) / (2 * kPairs)) * kPackSteps;
+}
+
+void PackKeyPairs(const AttendArgs &args, Prefetcher *prefetcher, uint32_t *key_pairs) {
+  const KvTile &tile = args.tile;
+  for (int32_t key = 0; key < kKeyTile; key += kPairs) {
+    const BFloat16Bits *key_rows[kPairs];
+    const int32_t num_rows = tile.num_keys - key;
+    for (int32_t i = 0; i < Minimum(num_rows, kPairs); ++i) {
+      key_rows[i] = KeyRow<BFloat16Bits>(tile, key + i);
+    }
+    for (int32_t d = 0; d < args.head_size; d += 2 * kPairs) {
+      prefetcher->Step(kPackSteps);
+      __m512i rows[kPairs];
+      const int32_t count = args.head_size - d;
+      if (num_rows >= kPairs && count >= 2 * kPairs) {
+#pragma GCC unroll 16
+        for (int i = 0; i < kPairs; ++i) rows[i] = _mm512_loadu_si512(key_rows[i] + d);
+      } else {
+        for (int i = 0; i < kPairs; ++i) {
+          rows[i] = i < num_rows ? Load32(key_rows[i] + d, count) : _mm512_setzero_si512();
+        }
+      }
+      StoreKeyPairs(rows, key_pairs + int64_t{d / 2} * kKeyTile + key);
+    }
+  }
+}
+
+// Pairs past the last key are 0, up to a multiple of kPairs.
+void PackValuePairs(const AttendArgs &args, uint32_t *value_pairs) {
+  const int64_t stride = ValuePairStride(args.value_head_size);
+  const int32_t num_keys = args.tile.num_keys;
+  const int32_t num_pairs = static_cast<int32_t>(RoundUpTo(num_keys, 2 * kPairs) / 2);
+  for (int32_t pair = 0; pair < num_pairs; ++pair, value_pairs += stride) {
+    const bool has_even = 2 * pair < num_keys;
+    const bool has_odd = 2 * pair + 1 < num_keys;
+    const BFloat16Bits *even_row = has_even ? ValueRow<BFloat16Bits>(args.tile, 2 * pair) : nullptr;
+    const BFloat16Bits *odd_row =
+        has_odd ? ValueRow<BFloat16Bits>(args.tile, 2 * pair + 1) : nullptr;
+    for (int32_t d = 0; d < args.value_head_size; d += 2 * kPairs) {
+      const int32_t count = args.value_head_size - d;
+      const __m512i even = has_even ? Load32(even_row + d, count) : _mm512_setzero_si512();
+      const __m512i odd = has_odd ? Load32(odd_row + d, count) : _mm512_setzero_si512();
+      _mm512_storeu_si512(value_pairs + d, PairLow(even, odd));
+      if (d + kPairs < stride) _mm512_storeu_si512(value_pairs + d + kPairs, PairHigh(even, odd));
+    }
+  }
+}
+
 // Probabilities rounded to bfloat16, [kRowBlock][kKeyTile].
 struct PairProbabilities {
   static constexpr bool kStoresPairs = false;

@@ -72,7 +72,8 @@ struct TileResult {
   std::vector<float> row_sum;
 };
 
-// Attends the rows `rows` of the problem, in this order, all keys, keys_per_call at a time (whole tiles).
+// Attends the rows `rows` of the problem, in this order, all keys, keys_per_call at a time (whole
+// tiles).
 TileResult RunTiles(const DTypeKernels &kernels, const TileProblem &problem,
                     const std::vector<int32_t> &rows, Placement placement,
                     int32_t keys_per_call = kKeyTile);
