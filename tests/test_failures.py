@@ -17,36 +17,23 @@ What stands elsewhere, where more of its kind stands:
 * the package (imports, two copies, a missing library): test_package.py, test_modes.py
 """
 
-import dataclasses
 import re
 
 import capi_harness
 import cases
+import failure_cases
 import numpy as np
 import pytest
 import test_errors
 from cases import DTYPES, PrefixCase, RelayCase, build
+from failure_cases import each_case
 from modes import assert_same_bits, run_graph, run_pynative
 from numerics import assert_attention_close, expect
-from reference_calls import PREFIX, RELAY
 
 from mindspore_relay import MaskType
 from mindspore_relay.bfloat16 import from_float, to_float
 
 each_dtype = pytest.mark.parametrize("dtype", DTYPES)
-
-
-def in_every_form(*relay_cases):
-    """The cases as lists, stacked, and paged."""
-    return [
-        dataclasses.replace(case, name=f"{case.name}_as_{form}", form=form)
-        for case in relay_cases
-        for form in ("list", "stacked", "paged")
-    ]
-
-
-def each_case(*these):
-    return pytest.mark.parametrize("case", these, ids=lambda case: case.name)
 
 
 def assert_right(problem, name):
@@ -102,12 +89,7 @@ def in_every_way(operator, arguments, text):
 
 
 @each_dtype
-@each_case(
-    *in_every_form(RELAY["quarter_of_rows_empty"], RELAY["everything_empty"]),
-    RELAY["everything_empty_no_groups"],
-    PREFIX["no_rows"],
-    PREFIX["no_keys_at_all"],
-)
+@each_case(*failure_cases.ROWS_WITHOUT_KEYS)
 def test_rows_without_keys(case, dtype):
     """0 and -inf, though output and workspace held NaN before."""
     check(case, dtype)
@@ -130,22 +112,13 @@ def test_fully_masked_rows(dtype, hidden):
 
 
 @each_dtype
-@each_case(*in_every_form(RELAY["batch_128_many_splits"]))
+@each_case(*failure_cases.MANY_SPLITS)
 def test_lse_of_a_batch_of_128_with_keys_split_over_many_work_items(case, dtype):
     check(case, dtype)
 
 
 @each_dtype
-@each_case(
-    RELAY["scores_large_scale_0.0001"],
-    RELAY["scores_large_scale_0.25"],
-    RELAY["scores_equal"],
-    RELAY["scores_outlier_scale_0.5"],
-    PREFIX["scores_large_scale_0.0001"],
-    PREFIX["scores_large_scale_0.25"],
-    PREFIX["scores_equal"],
-    PREFIX["scores_outlier_scale_0.5"],
-)
+@each_case(*failure_cases.EXTREME_SCORES)
 def test_scores_near_the_limit_of_float16_equal_or_far_apart(case, dtype):
     check(case, dtype)
 
@@ -154,32 +127,25 @@ def test_scores_near_the_limit_of_float16_equal_or_far_apart(case, dtype):
 
 
 @each_dtype
-@each_case(*in_every_form(RELAY["four_groups_interleaved"]))
+@each_case(*failure_cases.FOUR_GROUPS_INTERLEAVED)
 def test_4_groups_of_8_and_3_requests_without_interleaved(case, dtype):
     check(case, dtype)
 
 
 @each_dtype
-@each_case(
-    *in_every_form(
-        RELAY["group_of_one"],
-        RELAY["groups_without_members"],
-        RELAY["all_without_group"],
-        RELAY["one_group_of_all"],
-    )
-)
+@each_case(*failure_cases.GROUPS_OF_ONE_NONE_AND_EVERYTHING)
 def test_groups_of_one_of_none_and_of_everything(case, dtype):
     check(case, dtype)
 
 
 @each_dtype
-@each_case(*in_every_form(RELAY["private_empty"]))
+@each_case(*failure_cases.NO_PRIVATE_KEYS)
 def test_no_private_keys_behind_a_prefix(case, dtype):
     check(case, dtype)
 
 
 @each_dtype
-@each_case(*in_every_form(RELAY["batch_8_prefix_4000"], RELAY["batch_128_prefix_128"]))
+@each_case(*failure_cases.LONG_AND_SHORT_PREFIXES)
 def test_8_query_heads_on_1_with_a_long_prefix_and_many_requests_with_a_short_one(case, dtype):
     check(case, dtype)
 

@@ -11,35 +11,27 @@ import subprocess
 from pathlib import Path
 
 import capi_harness
-import cases
+import failure_cases
 import numpy as np
 import pytest
 from cases import DTYPES, PrefixCase, RelayCase, build
+from failure_cases import each_case, in_every_form
 from modes import assert_same_bits
-from reference_calls import PREFIX, RELAY
 from test_failures import (
     arguments_of,
     assert_right,
     check,
-    each_case,
     each_dtype,
-    in_every_form,
     in_every_way,
 )
 
 from mindspore_relay import MaskType
-from mindspore_relay.bfloat16 import from_float, to_float
 
 # ---- paged cache ---------------------------------------------------------------------------------
 
 
 @each_dtype
-@each_case(
-    *(RELAY[f"paged_padding_{padding}"] for padding in ("int32_min", "num_blocks")),
-    *(PREFIX[f"padding_{padding}"] for padding in ("int32_min", "num_blocks")),
-    RELAY["everything_empty_paged"],
-    PREFIX["no_keys_at_all"],
-)
+@each_case(*failure_cases.UNUSED_TABLE_ENTRIES)
 def test_unused_entries_of_tables_and_tables_of_no_width(case, dtype):
     """-1 is the padding of all other cases."""
     problem = build(case, dtype)
@@ -64,42 +56,35 @@ def test_a_needed_entry_that_is_no_block(dtype, entry):
 
 @each_dtype
 @pytest.mark.parametrize("content", [np.nan, np.inf, -np.inf])
-@each_case(
-    RelayCase("tails", (5, 33), (0, 0), (35,), form="paged"), PrefixCase("tails", (5, 1), (37, 40))
-)
+@each_case(*failure_cases.TAILS_AND_UNUSED_BLOCKS)
 def test_nan_and_infinity_in_unused_tails_and_blocks(case, dtype, content):
     """Of keys and of values; all other cases have a mixture of them there."""
     problem = build(case, dtype)
     clean = capi_harness.run(problem)
-    fill = from_float(np.array(content), dtype)
-    for cache in problem.args[1:3]:
-        unused = ~np.isfinite(to_float(cache))
-        assert unused.reshape(len(cache), -1).all(axis=1).sum() == 3  # whole blocks
-        cache[unused] = fill
+    failure_cases.fill_unused(problem, content)
     assert_same_bits(assert_right(problem, case.name), clean, str(content))
 
 
 @each_dtype
-@pytest.mark.parametrize("block_size", [16, 32, 48, 64, 96, 128, 160, 192, 256])
-def test_block_sizes_and_lengths_around_them(block_size, dtype):
-    check(RELAY[f"paged_block_{block_size}"], dtype)
-    check(PREFIX[f"block_{block_size}"], dtype)
+@each_case(*failure_cases.BLOCK_SIZES)
+def test_block_sizes_and_lengths_around_them(case, dtype):
+    check(case, dtype)
 
 
 @each_dtype
-@each_case(RELAY["paged_block_256_keys_8192"], PREFIX["block_256_keys_8192"])
+@each_case(*failure_cases.BLOCKS_OF_256_AND_MANY_KEYS)
 def test_blocks_of_256_with_8192_and_16384_keys(case, dtype):
     check(case, dtype)
 
 
 @each_dtype
-@each_case(RELAY["paged_same_blocks"], PREFIX["common_prefix_blocks"])
+@each_case(*failure_cases.SAME_BLOCKS)
 def test_two_requests_on_the_same_blocks(case, dtype):
     check(case, dtype)
 
 
 @each_dtype
-@each_case(*in_every_form(RELAY["hits_and_misses"]))
+@each_case(*failure_cases.HITS_AND_MISSES)
 def test_hits_and_misses_of_the_prefix_in_one_batch(case, dtype):
     check(case, dtype)
 
@@ -108,18 +93,13 @@ def test_hits_and_misses_of_the_prefix_in_one_batch(case, dtype):
 
 
 @each_dtype
-@each_case(
-    PREFIX["rows_2_keys_5"], PREFIX["rows_172_keys_300"], PREFIX["one_row"], PREFIX["no_prefix"]
-)
+@each_case(*failure_cases.ROWS_AND_KEYS)
 def test_fewer_rows_than_keys_and_as_many(case, dtype):
     check(case, dtype)
 
 
 @each_dtype
-@each_case(
-    *(case for case in cases.PREFIX_CASES if case.mask_type != MaskType.CAUSAL and
-      (case.head_num in (12, 40, 66) or case.slopes_rows) and not case.name.startswith("heads")),
-)  # fmt: skip
+@each_case(*failure_cases.SLOPES_OF_MANY_HEADS)
 def test_slopes_of_12_40_and_66_heads_and_of_a_part_of_them(case, dtype):
     check(case, dtype)
 

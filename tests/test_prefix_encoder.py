@@ -9,7 +9,7 @@ from capi_harness import Operation, run
 from cases import DTYPES, MASKS, PREFIX_CASES, PrefixCase, build, chunks_of
 from modes import assert_same_bits, mode, run_graph, run_pynative, tensors_of
 from numerics import assert_attention_close, expect_case
-from sparse_memory import sparse_array
+from sparse_memory import in_large_caches
 
 from mindspore_relay import MaskType, prefix_encoder
 from mindspore_relay.bfloat16 import from_float, to_float, to_numpy
@@ -189,24 +189,9 @@ def test_nan_in_a_visible_value_stays_in_its_column(isa, dtype):
 def test_cache_with_more_elements_than_32_bits_count(num_elements):
     case = PrefixCase("large", (20, 3), (20, 90), head_size=64)
     small = build(case, "bfloat16")
-    expected = run(small)
-    query, key, value, block_tables, *rest = small.args
-    num_blocks = num_elements // key[0].size + len(key) + 1
-    first_block = num_blocks - len(key)
-    caches = []
-    for cache in (key, value):
-        caches.append(sparse_array((num_blocks, *cache.shape[1:]), cache.dtype))
-        caches[-1][first_block:] = cache
-    tables = np.where(block_tables >= 0, block_tables + first_block, -1).astype(np.int32)
-    large = small._replace(args=(query, *caches, tables, *rest))
-    assert_same_bits(run(large), expected, "C interface")
+    assert_same_bits(run(in_large_caches(small, num_elements)), run(small), "C interface")
     with mode("pynative"):
-        # Parameters of this size as float16: a bfloat16 tensor made from NumPy is a view, which
-        # MindSpore copies.
+        # float16: a bfloat16 tensor made from NumPy is a view, which MindSpore copies.
         half = build(case, "float16")
-        expected = run(half)
-        for which in (0, 1):
-            caches[which] = caches[which].view(np.float16)
-            caches[which][first_block:] = half.args[1 + which]
-        large = half._replace(args=(half.args[0], *caches, tables, *half.args[4:]))
-        assert_same_bits(run_pynative(large), expected, "PyNative")
+        large = in_large_caches(half, num_elements)
+        assert_same_bits(run_pynative(large), run(half), "PyNative")

@@ -9,7 +9,7 @@ from capi_harness import Operation, run
 from cases import DTYPES, RELAY_CASES, RelayCase, build
 from modes import assert_same_bits, mode, run_graph, run_pynative, tensors_of
 from numerics import assert_attention_close, expect, expect_case
-from sparse_memory import sparse_array
+from sparse_memory import in_large_caches
 
 from mindspore_relay import last_relay_path, reference, relay_attention
 from mindspore_relay.bfloat16 import from_float, to_numpy, to_tensor
@@ -201,19 +201,7 @@ def test_cache_with_more_elements_than_32_bits_count(num_elements):
     case = RelayCase("large", (20, 3), (0, -1), (17,), form="paged", head_size=64, is_kv_flat=True)
     small = build(case, "float16")
     expected = run(small)
-    key, value = small.args[1:3]
-    num_blocks = num_elements // key[0].size + len(key) + 1
-    first_block = num_blocks - len(key)
-    caches = []
-    for cache in (key, value):
-        caches.append(sparse_array((num_blocks, *cache.shape[1:]), cache.dtype))
-        caches[-1][first_block:] = cache
-    tables = {
-        name: np.where(small.kwargs[name] >= 0, small.kwargs[name] + first_block, -1).astype("i4")
-        for name in ("block_tables", "share_block_tables")
-    }
-    args = (small.args[0], *caches, *small.args[3:])
-    large = small._replace(args=args, kwargs={**small.kwargs, **tables})
+    large = in_large_caches(small, num_elements)
     assert_same_bits(run(large), expected, "C interface")
     assert_same_bits(run_pynative(large), expected, "PyNative")
 

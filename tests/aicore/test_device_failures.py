@@ -12,32 +12,19 @@ not see), the package.
 import dataclasses
 
 import cases
+import failure_cases
 import numpy as np
 import pytest
 from emulated_device import PlanError, run_on_device
+from failure_cases import each_case
 from numerics import as_rows, assert_attention_close, expect, expect_case
-from sparse_memory import sparse_array
+from reference_calls import PREFIX, RELAY
+from sparse_memory import in_large_caches
 
 from mindspore_relay.bfloat16 import from_float, to_float
 from mindspore_relay.masks import MaskType
 
-RELAY = {case.name: case for case in cases.RELAY_CASES}
-PREFIX = {case.name: case for case in cases.PREFIX_CASES}
-
 each_dtype = pytest.mark.parametrize("dtype", ("float16", "bfloat16"))
-
-
-def each_case(*these):
-    return pytest.mark.parametrize("case", these, ids=lambda case: f"{case.operator}-{case.name}")
-
-
-def in_every_form(*relay_cases):
-    """The cases as lists, stacked, and paged."""
-    return [
-        dataclasses.replace(case, name=f"{case.name}_as_{form}", form=form)
-        for case in relay_cases
-        for form in ("list", "stacked", "paged")
-    ]
 
 
 def check(case, dtype, num_ai_cores=24):
@@ -56,12 +43,7 @@ def same_bits(first, second):
 
 
 @each_dtype
-@each_case(
-    *in_every_form(RELAY["quarter_of_rows_empty"], RELAY["everything_empty"]),
-    RELAY["everything_empty_no_groups"],
-    PREFIX["no_rows"],
-    PREFIX["no_keys_at_all"],
-)
+@each_case(*failure_cases.ROWS_WITHOUT_KEYS)
 def test_rows_without_keys(case, dtype):
     result = check(case, dtype)
     is_empty = np.isneginf(expect_case(case, dtype).lse)
@@ -109,7 +91,7 @@ def test_lse_of_a_batch_of_128_with_keys_split_over_many_work_items(case, dtype)
 
 
 @each_dtype
-@each_case(*(case for case in cases.CASES if case.name.startswith("scores_")))
+@each_case(*failure_cases.EXTREME_SCORES)
 def test_scores_near_the_limit_of_float16_equal_or_far_apart(case, dtype):
     check(case, dtype, num_ai_cores=4)
 
@@ -133,7 +115,7 @@ def test_groups_of_one_of_none_and_of_everything(case, dtype):
 
 
 @each_dtype
-@each_case(*in_every_form(RELAY["private_empty"]))
+@each_case(*failure_cases.NO_PRIVATE_KEYS)
 def test_no_private_keys_behind_a_prefix(case, dtype):
     check(case, dtype)
 
@@ -172,25 +154,12 @@ def test_a_prefix_longer_than_kv_seq_len_or_a_group_that_is_not(dtype):
 def test_cache_with_more_elements_than_32_bits_count(num_elements, dtype):
     """The last blocks of a cache of which only they exist."""
     small = cases.build(cases.PrefixCase("large", (20, 3), (20, 90), head_size=64), dtype)
-    query, key, value, block_tables, *rest = small.args
-    num_blocks = num_elements // key[0].size + len(key) + 1
-    first_block = num_blocks - len(key)
-    caches = []
-    for cache in (key, value):
-        caches.append(sparse_array((num_blocks, *cache.shape[1:]), cache.dtype))
-        caches[-1][first_block:] = cache
-    tables = np.where(block_tables >= 0, block_tables + first_block, -1).astype(np.int32)
-    large = small._replace(args=(query, *caches, tables, *rest))
+    large = in_large_caches(small, num_elements)
     same_bits(run_on_device(large, 4), run_on_device(small, 4))
 
 
 @each_dtype
-@each_case(
-    *(RELAY[f"paged_padding_{padding}"] for padding in ("int32_min", "num_blocks")),
-    *(PREFIX[f"padding_{padding}"] for padding in ("int32_min", "num_blocks")),
-    RELAY["everything_empty_paged"],
-    PREFIX["no_keys_at_all"],
-)
+@each_case(*failure_cases.UNUSED_TABLE_ENTRIES)
 def test_unused_entries_of_tables_and_tables_of_no_width(case, dtype):
     check(case, dtype)
 
@@ -215,19 +184,12 @@ def test_a_table_with_fewer_entries_than_blocks_are_needed(case, dtype):
 
 @each_dtype
 @pytest.mark.parametrize("content", [np.nan, np.inf, -np.inf])
-@each_case(
-    cases.RelayCase("tails", (5, 33), (0, 0), (35,), form="paged"),
-    cases.PrefixCase("tails", (5, 1), (37, 40)),
-)
+@each_case(*failure_cases.TAILS_AND_UNUSED_BLOCKS)
 def test_nan_and_infinity_in_unused_tails_and_blocks(case, content, dtype):
     """Of keys and of values; all other cases have a mixture of them there."""
     problem = cases.build(case, dtype)
     clean = run_on_device(problem, 4)
-    fill = from_float(np.array(content), dtype)
-    for cache in problem.args[1:3]:
-        unused = ~np.isfinite(to_float(cache))
-        assert unused.reshape(len(cache), -1).all(axis=1).sum() == 3  # whole blocks
-        cache[unused] = fill
+    failure_cases.fill_unused(problem, content)
     result = run_on_device(problem, 4)
     same_bits(result, clean)
     assert_attention_close(result.output, expect(problem), case.name, result.lse)
@@ -268,26 +230,25 @@ def test_nan_and_infinity_of_other_groups_and_requests_and_past_lengths(form, co
 
 
 @each_dtype
-@pytest.mark.parametrize("block_size", [16, 32, 48, 64, 96, 128, 160, 192, 256])
-def test_block_sizes_and_lengths_around_them(block_size, dtype):
-    check(RELAY[f"paged_block_{block_size}"], dtype)
-    check(PREFIX[f"block_{block_size}"], dtype)
+@each_case(*failure_cases.BLOCK_SIZES)
+def test_block_sizes_and_lengths_around_them(case, dtype):
+    check(case, dtype)
 
 
 @each_dtype
-@each_case(RELAY["paged_block_256_keys_8192"], PREFIX["block_256_keys_8192"])
+@each_case(*failure_cases.BLOCKS_OF_256_AND_MANY_KEYS)
 def test_blocks_of_256_with_8192_and_16384_keys(case, dtype):
     check(case, dtype)
 
 
 @each_dtype
-@each_case(RELAY["paged_same_blocks"], PREFIX["common_prefix_blocks"])
+@each_case(*failure_cases.SAME_BLOCKS)
 def test_two_requests_on_the_same_blocks(case, dtype):
     check(case, dtype)
 
 
 @each_dtype
-@each_case(*in_every_form(RELAY["hits_and_misses"]))
+@each_case(*failure_cases.HITS_AND_MISSES)
 def test_hits_and_misses_of_the_prefix_in_one_batch(case, dtype):
     check(case, dtype)
 
@@ -296,9 +257,7 @@ def test_hits_and_misses_of_the_prefix_in_one_batch(case, dtype):
 
 
 @each_dtype
-@each_case(
-    *(PREFIX[n] for n in ("rows_2_keys_5", "rows_172_keys_300", "one_row", "no_prefix")),
-)
+@each_case(*failure_cases.ROWS_AND_KEYS)
 def test_fewer_rows_than_keys_and_as_many(case, dtype):
     check(case, dtype)
 
@@ -338,15 +297,7 @@ def test_one_alibi_row_over_100_keys_equals_the_last_row_of_a_full_pass(mask, dt
 
 
 @each_dtype
-@each_case(
-    *(
-        case
-        for case in cases.PREFIX_CASES
-        if case.mask_type != MaskType.CAUSAL
-        and (case.head_num in (12, 40, 66) or case.slopes_rows)
-        and not case.name.startswith("heads")
-    ),
-)
+@each_case(*failure_cases.SLOPES_OF_MANY_HEADS)
 def test_slopes_of_12_40_and_66_heads_and_of_a_part_of_them(case, dtype):
     check(case, dtype, num_ai_cores=4)
 
