@@ -16,30 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mindspore_relay._block_owners import BlockOwners, Change, OutOfBlocksError, ceil_div
 from mindspore_relay.bfloat16 import DTYPES, to_tensor
 from mindspore_relay.shared_groups import find_shared_groups
 
+__all__ = ["AppendResult", "OutOfBlocksError", "PagedKVCache"]
+
 _INT32_MAX = np.iinfo(np.int32).max
-
-
-class OutOfBlocksError(RuntimeError):
-    """The cache has fewer free blocks than a call needs. The call changed nothing.
-
-    Free a sequence, or wait until one is done, and call again.
-
-    Attributes:
-        needed_blocks: free blocks that the call needs.
-        free_blocks: free blocks that there are.
-    """
-
-    def __init__(self, needed_blocks, free_blocks, num_blocks):
-        super().__init__(
-            f"PagedKVCache: {needed_blocks} free blocks are needed, {free_blocks} of {num_blocks} "
-            f"are "
-            f"free; nothing was changed, free a sequence or make the cache larger"
-        )
-        self.needed_blocks = needed_blocks
-        self.free_blocks = free_blocks
 
 
 class AppendResult(NamedTuple):
@@ -56,31 +39,6 @@ class AppendResult(NamedTuple):
 
     slot_mapping: np.ndarray
     block_copies: np.ndarray
-
-
-class _Sequence(NamedTuple):
-    """Blocks and number of tokens of one sequence. Replaced when it grows, never changed."""
-
-    blocks: list
-    num_tokens: int
-
-
-class _Growth(NamedTuple):
-    """Planned growth of one sequence (-1: an idle place)."""
-
-    seq_id: int
-    num_tokens: int
-    is_copied: bool  # its last block is partly filled and others own it too
-    num_blocks: int  # free blocks to take, the copy included
-
-
-class _Change(NamedTuple):
-    """What a call changes: new values, all computed before the first of them is set."""
-
-    sequences: dict  # name -> _Sequence, or None when it ends
-    num_free_kept: int  # free blocks below those that the call takes
-    free_blocks: list  # that lie above these afterwards
-    ref_count: dict  # block -> number of owners
 
 
 class PagedKVCache:
@@ -160,12 +118,7 @@ class PagedKVCache:
         self.dtype = dtype
         self.key_caches = []
         self.value_caches = []
-        # A stack: the block freed last is used first, because its memory is the likeliest to be in
-        # a cache.
-        self._free_blocks = list(range(num_blocks - 1, -1, -1))
-        self._ref_count = np.zeros(num_blocks, dtype=np.int32)
-        self._sequences = {}
-        self._next_seq_id = 0
+        self._owners = BlockOwners(num_blocks, block_size)
 
     # ---- sequences -------------------------------------------------------------------------------
 
@@ -180,10 +133,10 @@ class PagedKVCache:
             ValueError: num_tokens is negative.
         """
         _check_num_tokens(num_tokens)
-        num_needed = _ceil_div(num_tokens, self.block_size)
-        self._check_free(num_needed)
-        blocks = self._next_free(num_needed)
-        return self._add_sequence(blocks, num_tokens, num_needed, dict.fromkeys(blocks, 1))
+        num_needed = ceil_div(num_tokens, self.block_size)
+        self._owners.check_free(num_needed)
+        blocks = self._owners.next_free(num_needed)
+        return self._owners.add_sequence(blocks, num_tokens, num_needed, dict.fromkeys(blocks, 1))
 
     def share(self, seq_id, num_tokens=None):
         """Makes a sequence of the first `num_tokens` tokens of `seq_id` (None: all), in its blocks.
@@ -207,9 +160,9 @@ class PagedKVCache:
                 f"of "
                 f"sequence {seq_id}, got {num_tokens}"
             )
-        blocks = source.blocks[: _ceil_div(num_tokens, self.block_size)]
-        ref_count = dict(zip(blocks, (self._ref_count[blocks] + 1).tolist(), strict=True))
-        return self._add_sequence(blocks, num_tokens, 0, ref_count)
+        blocks = source.blocks[: ceil_div(num_tokens, self.block_size)]
+        ref_count = dict(zip(blocks, (self._owners.ref_count[blocks] + 1).tolist(), strict=True))
+        return self._owners.add_sequence(blocks, num_tokens, 0, ref_count)
 
     def append(self, seq_ids, num_tokens=1):
         """Makes room for new tokens at the end of sequences: all of them or, on an error, none.
@@ -230,20 +183,20 @@ class PagedKVCache:
                 twice.
         """
         seq_ids, counts = self._seq_ids_and_counts(seq_ids, num_tokens)
-        growths = self._plan_append(seq_ids, counts)
+        growths = self._owners.plan_growths(seq_ids, counts)
         num_needed = sum(growth.num_blocks for growth in growths)
-        self._check_free(num_needed)
-        new_blocks = iter(self._next_free(num_needed))
+        self._owners.check_free(num_needed)
+        new_blocks = iter(self._owners.next_free(num_needed))
         sequences, ref_count, block_copies, slots = {}, {}, [], []
         for growth in growths:
             blocks = list(itertools.islice(new_blocks, growth.num_blocks))
             if growth.is_copied:
-                source = self._sequences[growth.seq_id].blocks[-1]
+                source = self._owners.sequences[growth.seq_id].blocks[-1]
                 block_copies.append((source, blocks[0]))
-                ref_count[source] = ref_count.get(source, int(self._ref_count[source])) - 1
+                ref_count[source] = ref_count.get(source, int(self._owners.ref_count[source])) - 1
             ref_count.update(dict.fromkeys(blocks, 1))
             if growth.seq_id != -1:
-                sequences[growth.seq_id] = self._grown(growth, blocks)
+                sequences[growth.seq_id] = self._owners.grown(growth, blocks)
             slots.append(self._new_slots(growth, sequences))
         result = AppendResult(
             np.concatenate([np.empty(0, np.int32), *slots]),
@@ -252,7 +205,7 @@ class PagedKVCache:
         # Should a copy fail, only blocks that nobody owns have been written.
         if self.key_caches:
             self.copy_blocks(result.block_copies)
-        self._carry_out(_Change(sequences, self.num_free_blocks - num_needed, [], ref_count))
+        self._owners.carry_out(Change(sequences, self.num_free_blocks - num_needed, [], ref_count))
         return result
 
     def free(self, seq_ids):
@@ -265,11 +218,11 @@ class PagedKVCache:
         sequences = {seq_id: None for seq_id in seq_ids if seq_id != -1}
         ref_count, free_blocks = {}, []
         for seq_id in sequences:
-            for block in reversed(self._sequences[seq_id].blocks):
-                ref_count[block] = ref_count.get(block, int(self._ref_count[block])) - 1
+            for block in reversed(self._owners.sequences[seq_id].blocks):
+                ref_count[block] = ref_count.get(block, int(self._owners.ref_count[block])) - 1
                 if ref_count[block] == 0:
                     free_blocks.append(block)
-        self._carry_out(_Change(sequences, self.num_free_blocks, free_blocks, ref_count))
+        self._owners.carry_out(Change(sequences, self.num_free_blocks, free_blocks, ref_count))
 
     # ---- what the operators need -----------------------------------------------------------------
 
@@ -277,7 +230,8 @@ class PagedKVCache:
         """(len(seq_ids),), int32: tokens of each sequence; 0 for -1."""
         seq_ids, _ = self._seq_ids_and_counts(seq_ids, 0)
         return np.array(
-            [0 if i == -1 else self._sequences[i].num_tokens for i in seq_ids], dtype=np.int32
+            [0 if i == -1 else self._owners.sequences[i].num_tokens for i in seq_ids],
+            dtype=np.int32,
         )
 
     def block_tables(self, seq_ids, max_blocks=None):
@@ -294,7 +248,7 @@ class PagedKVCache:
             KeyError: no such sequence. ValueError: a sequence has more than max_blocks blocks.
         """
         seq_ids, _ = self._seq_ids_and_counts(seq_ids, 0)
-        rows = [[] if i == -1 else self._sequences[i].blocks for i in seq_ids]
+        rows = [[] if i == -1 else self._owners.sequences[i].blocks for i in seq_ids]
         max_blocks = max(map(len, rows), default=0) if max_blocks is None else max_blocks
         tables = np.full((len(rows), max_blocks), -1, dtype=np.int32)
         for seq_id, row, blocks in zip(seq_ids, tables, rows, strict=True):
@@ -334,16 +288,16 @@ class PagedKVCache:
     @property
     def num_free_blocks(self):
         """Blocks that no sequence owns."""
-        return len(self._free_blocks)
+        return len(self._owners.free_blocks)
 
     def num_blocks_needed(self, seq_ids, num_tokens=1):
         """Free blocks that `append(seq_ids, num_tokens)` would take, copies included."""
         seq_ids, counts = self._seq_ids_and_counts(seq_ids, num_tokens)
-        return sum(growth.num_blocks for growth in self._plan_append(seq_ids, counts))
+        return sum(growth.num_blocks for growth in self._owners.plan_growths(seq_ids, counts))
 
     def ref_count(self, block):
         """Number of sequences that own a block."""
-        return int(self._ref_count[block])
+        return int(self._owners.ref_count[block])
 
     # ---- the tensors -----------------------------------------------------------------------------
 
@@ -398,9 +352,9 @@ class PagedKVCache:
     # ---- private ---------------------------------------------------------------------------------
 
     def _sequence(self, seq_id):
-        if seq_id not in self._sequences:
+        if seq_id not in self._owners.sequences:
             raise KeyError(f"PagedKVCache: there is no sequence {seq_id!r}")
-        return self._sequences[seq_id]
+        return self._owners.sequences[seq_id]
 
     def _seq_ids_and_counts(self, seq_ids, num_tokens):
         """Sequences and token counts as checked lists: each sequence exists and is named once."""
@@ -423,35 +377,6 @@ class PagedKVCache:
             named.add(seq_id)
         return seq_ids, counts
 
-    def _plan_append(self, seq_ids, counts):
-        growths = []
-        # Owners that a block loses in this call: of two owners who both append, only the first
-        # needs a copy.
-        lost_owners = {}
-        for seq_id, count in zip(seq_ids, counts, strict=True):
-            if seq_id == -1:
-                growths.append(_Growth(-1, count, False, 0))
-                continue
-            sequence = self._sequences[seq_id]
-            is_copied = False
-            if count and sequence.num_tokens % self.block_size:
-                last = sequence.blocks[-1]
-                is_copied = self._ref_count[last] - lost_owners.get(last, 0) > 1
-                lost_owners[last] = lost_owners.get(last, 0) + is_copied
-            num_blocks = _ceil_div(sequence.num_tokens + count, self.block_size) - len(
-                sequence.blocks
-            )
-            growths.append(_Growth(seq_id, count, is_copied, num_blocks + is_copied))
-        return growths
-
-    def _grown(self, growth, blocks):
-        """The sequence after a planned growth into these free blocks."""
-        old_blocks, num_tokens = self._sequences[growth.seq_id]
-        if blocks:
-            kept = old_blocks[:-1] if growth.is_copied else old_blocks
-            old_blocks = kept + blocks
-        return _Sequence(old_blocks, num_tokens + growth.num_tokens)
-
     def _new_slots(self, growth, sequences):
         """Slots of the tokens that a growth adds; sequences: as they are after it."""
         if growth.seq_id == -1:
@@ -465,50 +390,6 @@ class PagedKVCache:
         return (
             blocks[tokens // self.block_size] * self.block_size + tokens % self.block_size
         ).astype(np.int32)
-
-    def _add_sequence(self, blocks, num_tokens, num_taken, ref_count):
-        seq_id = self._next_seq_id
-        sequences = {seq_id: _Sequence(blocks, num_tokens)}
-        self._carry_out(_Change(sequences, self.num_free_blocks - num_taken, [], ref_count))
-        self._next_seq_id = seq_id + 1
-        return seq_id
-
-    def _check_free(self, num_needed):
-        if num_needed > len(self._free_blocks):
-            raise OutOfBlocksError(num_needed, len(self._free_blocks), self.num_blocks)
-
-    def _next_free(self, count):
-        """The free blocks that are used next, the top of the stack first."""
-        return self._free_blocks[: -count - 1 : -1] if count else []
-
-    def _carry_out(self, change):
-        """Sets all that a call changes, or raises and leaves everything as it was."""
-        blocks = list(change.ref_count)
-        before = _Change(
-            {seq_id: self._sequences.get(seq_id) for seq_id in change.sequences},
-            change.num_free_kept,
-            self._free_blocks[change.num_free_kept :],
-            dict(zip(blocks, self._ref_count[blocks].tolist(), strict=True)),
-        )
-        try:
-            self._set(change)
-        except BaseException:  # Ctrl-C too
-            self._set(before)
-            raise
-
-    def _set(self, change):
-        """Assignments only: done twice, or over a half of themselves, they give the same."""
-        for seq_id, sequence in change.sequences.items():
-            if sequence is None:
-                self._sequences.pop(seq_id, None)
-            else:
-                self._sequences[seq_id] = sequence
-        self._free_blocks[change.num_free_kept :] = change.free_blocks
-        self._ref_count[list(change.ref_count)] = list(change.ref_count.values())
-
-
-def _ceil_div(numerator, denominator):
-    return -(-numerator // denominator)
 
 
 def _check_num_tokens(num_tokens):

@@ -154,8 +154,8 @@ def test_groups_of_sequences():
 
 
 def state_of(cache):
-    tables = {s: (list(q.blocks), q.num_tokens) for s, q in cache._sequences.items()}
-    return copy.deepcopy((tables, cache._free_blocks, cache._ref_count.tolist()))
+    tables = {s: (list(q.blocks), q.num_tokens) for s, q in cache._owners.sequences.items()}
+    return copy.deepcopy((tables, cache._owners.free_blocks, cache._owners.ref_count.tolist()))
 
 
 def test_running_out_of_blocks_loses_nothing():

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """PagedKVCache when something raises inside it: at every line of every call, all or nothing.
 
-A tracer raises MemoryError before the n-th line that the module runs, for every n until the call
-gets through. Afterwards the cache is as it was, or as the whole call leaves it; a call that comes
-next works as if nothing had happened.
+A tracer raises MemoryError before the n-th line of the cache's two files that runs, for every n
+until the call gets through. Afterwards the cache is as it was, or as the whole call leaves it; a
+call that comes next works as if nothing had happened.
 """
 
 import copy
@@ -13,7 +13,7 @@ import sys
 import numpy as np
 import pytest
 
-from mindspore_relay import paged_cache
+from mindspore_relay import _block_owners, paged_cache
 from mindspore_relay.paged_cache import OutOfBlocksError, PagedKVCache
 
 
@@ -22,7 +22,7 @@ class InjectedError(MemoryError):
 
 
 class FaultAtLine:
-    """Raises InjectedError before the n-th line of paged_cache.py that runs inside `with`."""
+    """Raises InjectedError before the n-th line of the two files that runs inside `with`."""
 
     def __init__(self, number):
         self.num_left = number
@@ -35,7 +35,7 @@ class FaultAtLine:
         sys.settrace(self._tracer)
 
     def _trace(self, frame, event, _):
-        if frame.f_code.co_filename != paged_cache.__file__:
+        if frame.f_code.co_filename not in (paged_cache.__file__, _block_owners.__file__):
             return None
         if event == "line":
             self.num_left -= 1
@@ -61,17 +61,22 @@ def filled_cache():
 
 def state_of(cache):
     return copy.deepcopy(
-        (cache._sequences, cache._free_blocks, cache._ref_count.tolist(), cache._next_seq_id)
+        (
+            cache._owners.sequences,
+            cache._owners.free_blocks,
+            cache._owners.ref_count.tolist(),
+            cache._owners.next_seq_id,
+        )
     )
 
 
 def assert_books_balance(cache):
     owners = np.zeros(cache.num_blocks, int)
-    for blocks, num_tokens in cache._sequences.values():
+    for blocks, num_tokens in cache._owners.sequences.values():
         assert len(blocks) == -(-num_tokens // cache.block_size)
         owners[blocks] += 1
-    np.testing.assert_array_equal(cache._ref_count, owners)
-    assert sorted(cache._free_blocks) == np.flatnonzero(owners == 0).tolist()
+    np.testing.assert_array_equal(cache._owners.ref_count, owners)
+    assert sorted(cache._owners.free_blocks) == np.flatnonzero(owners == 0).tolist()
 
 
 CALLS = {

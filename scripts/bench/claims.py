@@ -115,17 +115,18 @@ def _peers(grid, rates):
         )
 
 
+def _gain(text, target, slower_ms, own_ms):
+    gain = slower_ms / own_ms
+    measured = f"{gain:.1f}x ({slower_ms:.2f} / {own_ms:.2f} ms)"
+    return Claim(text, f">= {target:g}x", measured, gain >= target)
+
+
 def _relay_gain(grid, rates):
     for dtype in problems.DTYPES:
         cell = _find(grid, dtype, *problems.RELAY_GAIN)
         if cell and ("plain", OURS) in cell:
-            gain = cell["plain", OURS]["ms"] / ours(cell)["ms"]
-            yield Claim(
-                f"relay over own plain, {cell_name(cell)}",
-                f">= {RELAY_GAIN_TARGET:g}x",
-                f"{gain:.1f}x ({cell['plain', OURS]['ms']:.2f} / {ours(cell)['ms']:.2f} ms)",
-                gain >= RELAY_GAIN_TARGET,
-            )
+            text = f"relay over own plain, {cell_name(cell)}"
+            yield _gain(text, RELAY_GAIN_TARGET, cell["plain", OURS]["ms"], ours(cell)["ms"])
 
 
 def _composed(grid, rates):
@@ -133,13 +134,8 @@ def _composed(grid, rates):
     for op, target in COMPOSED_TARGETS.items():
         row = cell.get((op, "mindspore_composed")) if cell else None
         if row:
-            gain = row["ms"] / ours(cell)["ms"]
-            yield Claim(
-                f"over MindSpore's own operators, {op}, {cell_name(cell)}",
-                f">= {target:g}x",
-                f"{gain:.0f}x ({row['ms']:.0f} / {ours(cell)['ms']:.2f} ms)",
-                gain >= target,
-            )
+            text = f"over MindSpore's own operators, {op}, {cell_name(cell)}"
+            yield _gain(text, target, row["ms"], ours(cell)["ms"])
 
 
 def _growth(grid, rates):

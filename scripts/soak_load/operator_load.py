@@ -300,5 +300,5 @@ def inject_fault(load, fault):
     elif fault == "value":
         load.model.memory(0)[0][slot].view(np.uint8).reshape(-1)[0] ^= 1
     else:
-        load.cache._free_blocks.append(slot // BLOCK_SIZE)
-        load.cache._ref_count[slot // BLOCK_SIZE] = 0
+        load.cache._owners.free_blocks.append(slot // BLOCK_SIZE)
+        load.cache._owners.ref_count[slot // BLOCK_SIZE] = 0
