@@ -1,6 +1,6 @@
 # Copyright 2026 The mindspore_relay Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Owners of the blocks of a paged cache. A change happens as a whole or, on an error, not at all."""
+"""Owners of the blocks of a paged cache. A change happens whole or, on an error, not at all."""
 
 from typing import NamedTuple
 
