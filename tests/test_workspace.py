@@ -64,11 +64,13 @@ LARGE = {
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("name", LARGE)
 def test_the_bound_is_no_empty_promise(name, threads, num_threads):
-    """It is within a small factor of what is needed: a plan that needs much more breaks it."""
+    """It is within a small factor of what is needed: a plan that needs much more breaks it.
+
+    The bound is that of AMX; other instruction sets attend a quarter of its rows in prefill."""
     problem = build(LARGE[name], "bfloat16")
     num_threads(threads)
     needed, bound = workspace_bytes(problem), workspace_bound(problem, threads)
-    assert needed <= bound <= 6 * needed, (needed, bound)
+    assert needed <= bound <= 8 * needed, (needed, bound)
 
 
 def test_a_byte_less_is_refused_and_nothing_is_written():

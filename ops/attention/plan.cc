@@ -73,6 +73,13 @@ int32_t HeadsThatFit(const Plan &plan, const Unit &unit) {
   return static_cast<int32_t>(std::clamp<int64_t>(fitting, 1, plan.heads.kv_head_num));
 }
 
+// Kv heads that lie kMinReadBytes side by side in each token, or all.
+int32_t HeadsToRead(const Plan &plan) {
+  const int64_t head_bytes = plan.heads.head_size * DTypeBytes(plan.heads.dtype);
+  return static_cast<int32_t>(
+      std::min<int64_t>(CeilDiv(kMinReadBytes, head_bytes), plan.heads.kv_head_num));
+}
+
 // pieces: how many the unit should be cut into to be a fair share of the work. prefer_spans:
 // whether to cut by spans before heads (partial results are small, or needed anyway).
 Cut ChooseCut(const Plan &plan, const Unit &unit, int64_t pieces, bool prefer_spans) {
@@ -279,13 +286,20 @@ void PlanRelayAttention(const RelayAttentionProblem &problem, const TileKernels 
   }
   const int64_t total_cost = TotalCost(*plan);
   const int64_t fair_cost = FairCost(total_cost, num_threads);
+  // Of a request that is cut by kv heads, where memory is the limit: as many heads a piece as are
+  // read in one go, unless threads would have nothing to do.
+  const int32_t kv_heads = problem.heads.kv_head_num;
+  const int32_t least_heads = std::min(HeadsToRead(*plan), std::max(1, kv_heads / num_threads));
   for (int32_t u = 0; u < num_prefix_units; ++u) {
     const Unit &unit = plan->units[u];
     const int64_t pieces = CeilDiv(UnitCost(*plan, unit), fair_cost);
     const Cut cut = ChooseCut(*plan, unit, pieces, /*prefer_spans=*/true);
-    // A prefix that one request reads alone, and that is no more than a fair piece, is attended in
-    // phase 2.
-    if (unit.num_members > 1 || pieces > 1) AddPartialPieces(cut, u, plan);
+    // A prefix that one request reads alone is attended in phase 2, before the request's own keys,
+    // if its kv heads keep the threads busy: one phase ends sooner than two.
+    const bool is_alone = unit.num_members == 1;
+    if (!is_alone || kv_heads / HeadsToRead(*plan) < std::min<int64_t>(pieces, num_threads)) {
+      AddPartialPieces(cut, u, plan);
+    }
   }
   for (int32_t b = 0; b < batch; ++b) {
     const int32_t u = num_prefix_units + b;
@@ -294,7 +308,8 @@ void PlanRelayAttention(const RelayAttentionProblem &problem, const TileKernels 
     if (prior >= 0 && plan->units[prior].num_slots == 0)
       cost = Add(cost, UnitCost(*plan, plan->units[prior]));
     const int64_t pieces = std::max<int64_t>(1, CeilDiv(cost, fair_cost));
-    const Cut cut = ChooseCut(*plan, plan->units[u], pieces, /*prefer_spans=*/false);
+    Cut cut = ChooseCut(*plan, plan->units[u], pieces, /*prefer_spans=*/false);
+    if (!cut.is_per_span) cut.heads = std::max(cut.heads, least_heads);
     if (cut.is_per_span) AddPartialPieces(cut, u, plan);
     AddFinalPieces(cut.heads, {prior, plan->prior_member[b], u, 0, 0, cost}, plan);
   }

@@ -27,6 +27,11 @@ constexpr int32_t kMaxUnitRows = 256;
 // MiB L2 cache.
 constexpr int64_t kStateBudgetBytes = 256 * 1024;
 
+// Of a token's keys, what a piece of one request reads side by side, if it can. On two cores of a
+// Zen 4 server (AVX2), batch 1, 2,048 keys of 8 heads of 256 bytes: 1.20 ms with one head a piece,
+// 0.78 with two, 0.62 with four.
+constexpr int64_t kMinReadBytes = 1024;
+
 // Pieces per thread that a plan aims at, so that threads end together.
 constexpr int64_t kPiecesPerThread = 3;
 

@@ -44,6 +44,7 @@ constexpr int32_t kRowBlock = 2 * kTileRows;
 // Packing a tile costs as much as two row blocks, and blocks above the diagonal are skipped.
 constexpr int32_t kQueryTileRows = 512;
 constexpr bool kFlushesSubnormals = true;
+constexpr int kPrefetchLocality = 3;
 
 // What LDTILECFG reads.
 struct alignas(64) TileConfig {

@@ -21,6 +21,7 @@ namespace {
 
 constexpr int32_t kRowBlock = 24;
 constexpr bool kFlushesSubnormals = false;
+constexpr int kPrefetchLocality = 3;
 constexpr int kRows = 6;     // rows of a register block
 constexpr int kVectors = 4;  // vectors of a register block
 constexpr int32_t kBlockElements = kVectors * 16;

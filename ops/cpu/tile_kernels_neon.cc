@@ -30,6 +30,7 @@ struct Simd {
   static constexpr int32_t kLanes = 4;
   static constexpr int32_t kQkRows = 6;
   static constexpr int32_t kQkVectors = 4;
+  static constexpr int32_t kQkKeys = kQkVectors * kLanes;
   static constexpr int32_t kPvRows = 6;
   static constexpr int32_t kPvVectors = 4;
 
@@ -104,9 +105,9 @@ struct Simd {
     const Vec cd_low = vzip1q_f32(r[1], r[3]);
     const Vec cd_high = vzip2q_f32(r[1], r[3]);
     Store(out, vzip1q_f32(ab_low, cd_low));
-    Store(out + kKeyTile, vzip2q_f32(ab_low, cd_low));
-    Store(out + 2 * kKeyTile, vzip1q_f32(ab_high, cd_high));
-    Store(out + 3 * kKeyTile, vzip2q_f32(ab_high, cd_high));
+    Store(out + kQkKeys, vzip2q_f32(ab_low, cd_low));
+    Store(out + 2 * kQkKeys, vzip1q_f32(ab_high, cd_high));
+    Store(out + 3 * kQkKeys, vzip2q_f32(ab_high, cd_high));
   }
 
   static void MaxOfEach4(Vec a, Vec b, Vec c, Vec d, float *out) {
@@ -130,6 +131,7 @@ struct Simd {
 
 constexpr int32_t kRowBlock = 24;
 constexpr bool kFlushesSubnormals = false;
+constexpr int kPrefetchLocality = 3;
 
 #include "cpu/tile_common.inc"
 #include "cpu/tile_kernels_simd.inc"
