@@ -10,8 +10,13 @@ import mindspore as ms
 import pytest
 from tiny_llama import TinyLlama
 
-from mindspore_relay.generate import model_file, report
-from mindspore_relay.generate.__main__ import EXIT_BAD_INPUT, EXIT_DIFFERENT, main
+from mindspore_relay.generate import model_file, report, runner
+from mindspore_relay.generate.__main__ import (
+    EXIT_BAD_INPUT,
+    EXIT_DIFFERENT,
+    EXIT_INTERRUPTED,
+    main,
+)
 from mindspore_relay.generate.options import parse_options
 from mindspore_relay.llama.scheduler import Completion
 from mindspore_relay.llama.tokenizer import Tokenizer
@@ -264,6 +269,58 @@ def test_disagreement_is_the_exit_code(generate, monkeypatch):
     monkeypatch.setattr(report, "print_agreement", lambda *arguments, **options: False)
     code = generate("--attention", "compare", "--max-new-tokens", 2, "--batch", 3)
     assert code == EXIT_DIFFERENT
+
+
+def test_ctrl_c_keeps_the_answers_that_are_complete(generate, files, capsys, monkeypatch):
+    """Two places for nine requests: the first two are done when Ctrl-C comes with the third."""
+    add_request = runner._Progress.add_request
+    calls = []
+
+    def interrupt(progress):
+        add_request(progress)
+        calls.append(progress)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner._Progress, "add_request", interrupt)
+    output = files / "answers.jsonl"
+    options = ("--batch", 2, "--max-new-tokens", 4, "--output", output)
+    assert generate(*options) == EXIT_INTERRUPTED
+    assert capsys.readouterr().err == "interrupted: 3 of 9 answers were complete\n"
+    complete = read_rows(output)
+    assert len(complete) == 3
+    monkeypatch.undo()
+    assert generate(*options) == 0
+    rows = {row["index"]: row for row in read_rows(output)}
+    assert [rows[row["index"]] for row in complete] == complete
+
+
+# Runs the program, and sends Ctrl-C to it at the first new token.
+CTRL_C = """
+import os, signal, sys, time
+from mindspore_relay.generate import runner
+from mindspore_relay.generate.__main__ import main
+
+def interrupt(progress, num_tokens):
+    print("sent", time.monotonic(), flush=True)
+    os.kill(os.getpid(), signal.SIGINT)
+
+runner._Progress.add_tokens = interrupt
+code = main(sys.argv[1:])
+print("ended", time.monotonic(), flush=True)
+sys.exit(code)
+"""
+
+
+def test_ctrl_c_ends_the_program_within_a_second(files, run_python):
+    result = run_python(
+        *("-c", CTRL_C, "--model", files / "tiny.gguf", "--prompts", files / "prompts.jsonl"),
+        *("--system-prompt", files / "system.txt", "--attention", "compare"),
+    )
+    assert result.returncode == EXIT_INTERRUPTED, result.stderr
+    assert result.stderr == "interrupted: 0 of 9 answers were complete\n"
+    times = [float(line.split()[1]) for line in result.stdout.splitlines()[-2:]]
+    assert times[1] - times[0] < 1.0
 
 
 def test_program_with_the_default_model(run_python, tmp_path):

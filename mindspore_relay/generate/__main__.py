@@ -2,20 +2,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m mindspore_relay.generate"""
 
+import argparse
 import os
+import signal
 import sys
 
 from mindspore_relay.generate import report
 from mindspore_relay.generate.options import COMPARE, parse_options
-from mindspore_relay.generate.runner import check_environment, load_job, run_job
+from mindspore_relay.generate.runner import Interrupted, check_environment, load_job, run_job
 
 EXIT_DIFFERENT = 1
 EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130  # what a shell reports of a program that Ctrl-C ended
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Returns the exit code: 0, 1 if relay and plain disagree, 2 if an input is wrong."""
+    """Returns the exit code: 0, 1 if relay and plain disagree, 2 if an input is wrong, 130 after
+    Ctrl-C or SIGTERM."""
     options = parse_options(arguments)
+    # Since its first graph MindSpore answers Ctrl-C itself: it sends its own process SIGTERM.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return _generate(options)
+    except KeyboardInterrupt as interrupt:
+        print(f"interrupted{interrupt}", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _generate(options: argparse.Namespace) -> int:
     try:
         check_environment(options)
         job, weights = load_job(options)
@@ -34,7 +50,12 @@ def main(arguments: list[str] | None = None) -> int:
     engine = LlamaEngine(job.config, weights, job.size, options.dtype)
     del weights
     report.print_header(job, engine, engine.compile())
-    runs = run_job(job, engine, options)
+    try:
+        runs = run_job(job, engine, options)
+    except Interrupted as interrupted:
+        if options.output is not None:
+            report.save_jsonl(options.output, job, interrupted.run)
+        raise
     report.print_answers(job, runs[0])
     report.print_table(runs, engine)
     is_same = options.attention != COMPARE or report.print_agreement(

@@ -174,10 +174,9 @@ def print_agreement(runs: list[Run], *, is_greedy: bool = True) -> bool:
 
 
 def write_jsonl(file: TextIO, job: Job, run: Run) -> None:
-    """One line per request, in their order."""
-    for prompt, request, completion, text in zip(
-        job.prompts, job.requests, run.completions, run.texts, strict=True
-    ):
+    """One line per answer of the run, in the order of the requests."""
+    for completion, text in zip(run.completions, run.texts, strict=True):
+        prompt, request = job.prompts[completion.index], job.requests[completion.index]
         row = {
             "index": completion.index,
             "prompt": prompt.text,

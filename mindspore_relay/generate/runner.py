@@ -70,6 +70,18 @@ class Run:
     stats: RunStats
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in the middle of a run; as a string, how far it was.
+
+    Attributes:
+        run: the answers that were complete, without stats.
+    """
+
+    def __init__(self, run: Run, num_requests: int):
+        super().__init__(f": {len(run.completions)} of {num_requests} answers were complete")
+        self.run = run
+
+
 def check_environment(options: argparse.Namespace) -> None:
     """What would end the program later ends it here.
 
@@ -165,13 +177,27 @@ class _Progress:
 
 
 def run_job(job: Job, engine: LlamaEngine, options: argparse.Namespace) -> list[Run]:
-    """Answer all requests once per attention mode; `engine` is made of this job."""
+    """Answer all requests once per attention mode; `engine` is made of this job.
+
+    Raises:
+        Interrupted: on Ctrl-C.
+    """
     modes = ATTENTION_MODES if options.attention == COMPARE else (options.attention,)
     return [_run(mode, job, engine, options) for mode in modes]
 
 
 def _run(mode: str, job: Job, engine: LlamaEngine, options: argparse.Namespace) -> Run:
     engine.attention = mode
+    finished = []
+
+    def finish(completion):
+        finished.append(completion)
+        progress.add_request()
+
+    def make_run(completions, stats):
+        texts = [job.tokenizer.decode(completion.token_ids) for completion in completions]
+        return Run(mode, completions, texts, stats)
+
     with _Progress(mode, len(job.requests)) as progress:
         scheduler = Scheduler(
             engine,
@@ -180,8 +206,10 @@ def _run(mode: str, job: Job, engine: LlamaEngine, options: argparse.Namespace) 
             sampling=options.sampling,
             probes=options.attention == COMPARE,
             on_tokens=progress.add_tokens,
-            on_finish=lambda completion: progress.add_request(),
+            on_finish=finish,
         )
-        completions, stats = scheduler.run(job.requests)
-    texts = [job.tokenizer.decode(completion.token_ids) for completion in completions]
-    return Run(mode, completions, texts, stats)
+        try:
+            return make_run(*scheduler.run(job.requests))
+        except KeyboardInterrupt:
+            finished.sort(key=lambda completion: completion.index)
+            raise Interrupted(make_run(finished, RunStats()), len(job.requests)) from None
