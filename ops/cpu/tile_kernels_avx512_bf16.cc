@@ -140,17 +140,19 @@ inline __m512bh BroadcastPair(const uint16_t *p) {
   return AsPairs(_mm512_set1_epi32(pair));
 }
 
-// scores[kCount][kKeyTile] <- query . key
+// scores[kCount][kKeyTile] <- query . key over elements [begin, end), added to what is there unless
+// begin is 0
 template <int kCount>
-void QkBlock(const uint16_t *query, const uint32_t *key_pairs, int32_t head_size,
-             Prefetcher *prefetcher, float *scores) {
+void QkChain(const uint16_t *query, const uint32_t *key_pairs, int32_t head_size, int32_t begin,
+             int32_t end, Prefetcher *prefetcher, float *scores) {
   Vec dot[kCount][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kCount; ++r) {
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) dot[r][v] = Simd::Zero();
   }
-  for (int32_t d = 0; d < head_size; d += 2, key_pairs += kKeyTile) {
+  key_pairs += int64_t{begin / 2} * kKeyTile;
+  for (int32_t d = begin; d < end; d += 2, key_pairs += kKeyTile) {
     prefetcher->Step();
     __m512bh k[kVectors];
 #pragma GCC unroll 8
@@ -165,7 +167,21 @@ void QkBlock(const uint16_t *query, const uint32_t *key_pairs, int32_t head_size
 #pragma GCC unroll 8
   for (int r = 0; r < kCount; ++r) {
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) Simd::Store(scores + r * kKeyTile + 16 * v, dot[r][v]);
+    for (int v = 0; v < kVectors; ++v) {
+      float *out = scores + r * kKeyTile + 16 * v;
+      Simd::Store(out, begin == 0 ? dot[r][v] : Simd::Add(Simd::Load(out), dot[r][v]));
+    }
+  }
+}
+
+// scores[kCount][kKeyTile] <- query . key
+template <int kCount>
+void QkBlock(const uint16_t *query, const uint32_t *key_pairs, int32_t head_size,
+             Prefetcher *prefetcher, float *scores) {
+  int32_t end = 0;
+  for (int32_t begin = 0; begin < head_size; begin = end) {
+    end = Minimum(head_size, begin + kChainElements<BFloat16Bits>);
+    QkChain<kCount>(query, key_pairs, head_size, begin, end, prefetcher, scores);
   }
 }
 
