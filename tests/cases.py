@@ -277,7 +277,7 @@ def _prefix_cases():
         name = f"scores_{scores}" + (f"_scale_{qk_scale:g}" if qk_scale else "")
         extreme = {"scores": scores, "qk_scale": qk_scale, "head_size": 64}
         yield PrefixCase(name, (5, 18), (70, 18), **extreme)
-    # lse of a single key is its score: the rounding of one sum of 560 products (found by the fuzzer).
+    # lse of a single key is its score: one sum of 560 products (found by the fuzzer).
     yield PrefixCase("scores_large_head_size_560", (1, 1, 5), (1, 1, 9), **LONG_HEADS)
     yield PrefixCase("qk_scale_1", (5, 18), (70, 18), qk_scale=1.0)
 
