@@ -95,6 +95,16 @@ Cut ChooseCut(const Plan &plan, const Unit &unit, int64_t pieces, bool prefer_sp
   return {std::min(fitting, heads), num_spans > 1};
 }
 
+// In decode memory is the limit: a piece has as many kv heads as are read in one go, unless threads
+// would have nothing to do.
+void WidenForReading(const Plan &plan, const Unit &unit, int32_t num_threads, Cut *cut) {
+  const int64_t num_slices = cut->is_per_span ? NumSpans(unit) : 1;
+  const int64_t for_all_threads = num_slices * plan.heads.kv_head_num / num_threads;
+  const int64_t heads =
+      std::min({int64_t{HeadsToRead(plan)}, int64_t{HeadsThatFit(plan, unit)}, for_all_threads});
+  cut->heads = std::max(cut->heads, static_cast<int32_t>(heads));
+}
+
 // End of a piece of `count` kv heads that begins at `head`.
 int32_t HeadEnd(const Plan &plan, int32_t head, int32_t count) {
   return head + std::min(count, plan.heads.kv_head_num - head);
@@ -221,19 +231,48 @@ void GroupMembers(const RelayAttentionProblem &problem, Plan *plan) {
   plan->member_begin[0] = 0;
 }
 
+// Requests of a group that attend its prefix together, at most.
+int32_t MostMembers(const HeadParams &heads) {
+  return std::max(1, kMaxUnitRows / heads.heads_per_kv_head);
+}
+
+// How many times more units than kMaxUnitRows asks for: where one kv head and one span are all that
+// could be cut, a group's requests are divided among the threads. They read the prefix once each.
+int64_t UnitFactor(const RelayAttentionProblem &problem, const Plan &plan, int32_t num_threads) {
+  int64_t num_pieces = 0;
+  for (size_t g = 0; g < problem.group_keys.size(); ++g) {
+    const int64_t num_members = plan.member_begin[g + 1] - plan.member_begin[g];
+    const int64_t num_keys = problem.group_keys[g].num_keys;
+    const int64_t num_spans = CeilDiv(num_keys, kSpanKeys);
+    if (num_keys == 0 || num_members == 0) continue;
+    const bool is_relay = plan.group_path[g] == Path::kRelay;
+    const int64_t num_units =
+        is_relay ? CeilDiv(num_members, MostMembers(problem.heads)) : num_members;
+    num_pieces = Add(num_pieces, Multiply(num_units, num_spans * problem.heads.kv_head_num));
+  }
+  return CeilDiv(num_threads, std::max<int64_t>(1, num_pieces));
+}
+
 // Units of the prefixes: blocks of a group's requests (relay), or one per request (plain). Groups
 // that nobody reads, and empty prefixes, get none.
-void AddPrefixUnits(const RelayAttentionProblem &problem, Plan *plan) {
-  const int32_t members_per_unit = std::max(1, kMaxUnitRows / problem.heads.heads_per_kv_head);
+void AddPrefixUnits(const RelayAttentionProblem &problem, int32_t num_threads, Plan *plan) {
   plan->prior_unit.assign(problem.group.size(), -1);
   plan->prior_member.assign(problem.group.size(), 0);
   for (size_t g = 0; g < problem.group_keys.size(); ++g) {
+    const int32_t num_members = plan->member_begin[g + 1] - plan->member_begin[g];
+    plan->group_path.push_back(ChoosePath(problem.path, num_members, problem.group_keys[g].num_keys,
+                                          problem.heads.heads_per_kv_head));
+  }
+  const int64_t factor = UnitFactor(problem, *plan, num_threads);
+  for (size_t g = 0; g < problem.group_keys.size(); ++g) {
     const int32_t begin = plan->member_begin[g], end = plan->member_begin[g + 1];
     const KvSource &source = problem.group_keys[g];
-    const Path path = ChoosePath(problem.path, end - begin, source.num_keys);
-    plan->group_path.push_back(path);
-    if (source.num_keys == 0) continue;
-    const int32_t step = path == Path::kRelay ? members_per_unit : 1;
+    if (source.num_keys == 0 || begin == end) continue;
+    int32_t step = 1;
+    if (plan->group_path[g] == Path::kRelay) {
+      const int64_t num_units = CeilDiv(end - begin, MostMembers(problem.heads)) * factor;
+      step = static_cast<int32_t>(CeilDiv(end - begin, num_units));
+    }
     for (int32_t first = begin; first < end; first += step) {
       Unit unit;
       unit.source = &source;
@@ -261,19 +300,20 @@ SlotLayout MakeSlotLayout(const Plan &plan, const Unit &unit) {
   return layout;
 }
 
-// Relay saves (num_members - 1) readings of the prefix and pays one pass over the members'
-// accumulators, which is less than one tile of keys. With a single member, or less than a tile,
-// there is nothing to save.
-Path ChoosePath(Path wanted, int64_t num_members, int64_t num_keys) {
+// In rows attending one key, per kv head: relay prepares each tile of the prefix once instead of
+// once per member, and joins each member's rows once more.
+Path ChoosePath(Path wanted, int64_t num_members, int64_t num_keys, int64_t heads_per_kv_head) {
   if (wanted != Path::kAuto) return wanted;
-  return num_members >= 2 && num_keys >= kKeyTile ? Path::kRelay : Path::kPlain;
+  const int64_t saved = Multiply(num_members - 1, num_keys * kTileRowsOverhead);
+  const int64_t joined = Multiply(num_members, heads_per_kv_head * kJoinKeys);
+  return saved > joined ? Path::kRelay : Path::kPlain;
 }
 
 void PlanRelayAttention(const RelayAttentionProblem &problem, const TileKernels &kernels,
                         int32_t num_threads, Plan *plan) {
   ResetPlan(problem.heads, problem.rows, kernels, plan);
   GroupMembers(problem, plan);
-  AddPrefixUnits(problem, plan);
+  AddPrefixUnits(problem, num_threads, plan);
   const int32_t num_prefix_units = static_cast<int32_t>(plan->units.size());
   const int32_t batch = static_cast<int32_t>(problem.group.size());
   for (int32_t b = 0; b < batch; ++b) {
@@ -286,14 +326,12 @@ void PlanRelayAttention(const RelayAttentionProblem &problem, const TileKernels 
   }
   const int64_t total_cost = TotalCost(*plan);
   const int64_t fair_cost = FairCost(total_cost, num_threads);
-  // Of a request that is cut by kv heads, where memory is the limit: as many heads a piece as are
-  // read in one go, unless threads would have nothing to do.
   const int32_t kv_heads = problem.heads.kv_head_num;
-  const int32_t least_heads = std::min(HeadsToRead(*plan), std::max(1, kv_heads / num_threads));
   for (int32_t u = 0; u < num_prefix_units; ++u) {
     const Unit &unit = plan->units[u];
     const int64_t pieces = CeilDiv(UnitCost(*plan, unit), fair_cost);
-    const Cut cut = ChooseCut(*plan, unit, pieces, /*prefer_spans=*/true);
+    Cut cut = ChooseCut(*plan, unit, pieces, /*prefer_spans=*/true);
+    WidenForReading(*plan, unit, num_threads, &cut);
     // A prefix that one request reads alone is attended in phase 2, before the request's own keys,
     // if its kv heads keep the threads busy: one phase ends sooner than two.
     const bool is_alone = unit.num_members == 1;
@@ -309,7 +347,7 @@ void PlanRelayAttention(const RelayAttentionProblem &problem, const TileKernels 
       cost = Add(cost, UnitCost(*plan, plan->units[prior]));
     const int64_t pieces = std::max<int64_t>(1, CeilDiv(cost, fair_cost));
     Cut cut = ChooseCut(*plan, plan->units[u], pieces, /*prefer_spans=*/false);
-    if (!cut.is_per_span) cut.heads = std::max(cut.heads, least_heads);
+    WidenForReading(*plan, plan->units[u], num_threads, &cut);
     if (cut.is_per_span) AddPartialPieces(cut, u, plan);
     AddFinalPieces(cut.heads, {prior, plan->prior_member[b], u, 0, 0, cost}, plan);
   }
