@@ -98,29 +98,23 @@ struct Simd {
     std::memcpy(p, all, count * sizeof(T));
   }
 
-  // 16-bit elements are transposed before they are widened, a register of each key at once: half
-  // the shuffles.
   template <typename T>
-  static constexpr int32_t kTransposeElements = kLanes * sizeof(float) / sizeof(T);
+  static constexpr int32_t kTransposeElements = kLanes;
 
-  // Blocks that are not full are copied first: the full ones stay free of branches. head_size is a
-  // multiple of 8: a register is full, or its upper half is empty.
+  // head_size is a multiple of 8: num_elements is always 8. The full block stays free of branches.
   template <typename T>
   static void TransposeKeys(const T *const *rows, int32_t num_rows, int32_t first,
-                            int32_t num_elements, float *out) {
+                            int32_t /*num_elements*/, float *out) {
     Vec r[8];
-    if (num_rows == 8 && num_elements == kTransposeElements<T>) {
+    if (num_rows == 8) {
 #pragma GCC unroll 8
-      for (int i = 0; i < 8; ++i) r[i] = Load(reinterpret_cast<const float *>(rows[i] + first));
-      StoreTransposed(T{}, r, kTransposeElements<T>, out);
-      return;
+      for (int i = 0; i < 8; ++i) r[i] = LoadElements(rows[i] + first);
+    } else {
+      for (int i = 0; i < 8; ++i) r[i] = i < num_rows ? LoadElements(rows[i] + first) : Zero();
     }
-    for (int i = 0; i < 8; ++i) {
-      alignas(32) T row[kTransposeElements<T>] = {};
-      if (i < num_rows) std::memcpy(row, rows[i] + first, num_elements * sizeof(T));
-      r[i] = Load(reinterpret_cast<const float *>(row));
-    }
-    StoreTransposed(T{}, r, num_elements, out);
+    Transpose8x8(r);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) Store(out + i * kQkKeys, r[i]);
   }
 
   static void MaxOfEach4(Vec a, Vec b, Vec c, Vec d, float *out) {
@@ -161,60 +155,6 @@ struct Simd {
         _mm256_blendv_ps(_mm256_castsi256_ps(rounded), _mm256_castsi256_ps(quiet), is_nan);
     const __m256i high = _mm256_srli_epi32(_mm256_castps_si256(result), 16);
     return _mm_packus_epi32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
-  }
-
-  // out[d * kQkKeys ..] <- element d of the eight keys in r, for d < num_elements.
-  [[gnu::always_inline]] static void StoreTransposed(float, Vec *r, int32_t, float *out) {
-    Transpose8x8(r);
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) Store(out + i * kQkKeys, r[i]);
-  }
-  // Pairs of elements, of which a shift and a mask make two floats.
-  [[gnu::always_inline]] static void StoreTransposed(BFloat16Bits, Vec *r, int32_t num_elements,
-                                                     float *out) {
-    Transpose8x8(r);
-    const Vec high = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int32_t>(0xffff0000u)));
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) {
-      if (2 * i >= num_elements) return;
-      const __m256i first = _mm256_slli_epi32(_mm256_castps_si256(r[i]), 16);
-      Store(out + 2 * i * kQkKeys, _mm256_castsi256_ps(first));
-      Store(out + (2 * i + 1) * kQkKeys, _mm256_and_ps(r[i], high));
-    }
-  }
-  // Element d of all keys in the lower half of a register, element 8 + d in the upper one.
-  [[gnu::always_inline]] static void StoreTransposed(Float16Bits, Vec *r, int32_t num_elements,
-                                                     float *out) {
-    __m256i a[8];
-    __m256i b[8];
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) a[i] = _mm256_castps_si256(r[i]);
-    // Elements of keys 2 i, 2 i + 1; of 4 i .. 4 i + 3; of all.
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      b[i] = _mm256_unpacklo_epi16(a[2 * i], a[2 * i + 1]);
-      b[4 + i] = _mm256_unpackhi_epi16(a[2 * i], a[2 * i + 1]);
-    }
-#pragma GCC unroll 2
-    for (int half = 0; half < 8; half += 4) {
-#pragma GCC unroll 2
-      for (int i = 0; i < 2; ++i) {
-        a[half + i] = _mm256_unpacklo_epi32(b[half + 2 * i], b[half + 2 * i + 1]);
-        a[half + 2 + i] = _mm256_unpackhi_epi32(b[half + 2 * i], b[half + 2 * i + 1]);
-      }
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      b[2 * i] = _mm256_unpacklo_epi64(a[2 * i], a[2 * i + 1]);
-      b[2 * i + 1] = _mm256_unpackhi_epi64(a[2 * i], a[2 * i + 1]);
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) {
-      Store(out + i * kQkKeys, _mm256_cvtph_ps(_mm256_castsi256_si128(b[i])));
-      if (num_elements > kLanes) {
-        Store(out + (kLanes + i) * kQkKeys, _mm256_cvtph_ps(_mm256_extracti128_si256(b[i], 1)));
-      }
-    }
   }
 
   // r[i] lane j <- r[j] lane i: 4x4 blocks inside the 128-bit lanes, then the lanes themselves.
