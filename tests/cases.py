@@ -196,7 +196,7 @@ def _relay_cases():
         name = f"scores_{scores}" + (f"_scale_{qk_scale:g}" if qk_scale else "")
         extreme = {"scores": scores, "qk_scale": qk_scale, "head_size": 64}
         yield RelayCase(name, (5, 66, 20), (0, 0, -1), (35,), **extreme)
-    yield RelayCase("scores_large_head_size_560", (1, 20), (0, -1), (35,), **LONG_HEADS)
+    yield RelayCase("head_size_560_scores_large", (1, 20), (0, -1), (35,), **LONG_HEADS)
     yield RelayCase("qk_scale_1", (5, 66, 20), (0, 0, -1), (35,), qk_scale=1.0)
     yield RelayCase("qk_scale_negative", (5, 66, 20), (0, 0, -1), (35,), qk_scale=-0.25)
 
@@ -278,7 +278,7 @@ def _prefix_cases():
         extreme = {"scores": scores, "qk_scale": qk_scale, "head_size": 64}
         yield PrefixCase(name, (5, 18), (70, 18), **extreme)
     # lse of a single key is its score: one sum of 560 products (found by the fuzzer).
-    yield PrefixCase("scores_large_head_size_560", (1, 1, 5), (1, 1, 9), **LONG_HEADS)
+    yield PrefixCase("head_size_560_scores_large", (1, 1, 5), (1, 1, 9), **LONG_HEADS)
     yield PrefixCase("qk_scale_1", (5, 18), (70, 18), qk_scale=1.0)
 
 
