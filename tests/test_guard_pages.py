@@ -37,8 +37,8 @@ class Faulty(capi_harness.Operation):
 
     def address_of(self, workspace):
         # By half of it: not every thread needs all of its part.
-        half = len(workspace.bytes) // 128 * 64
-        return workspace.address + towards * half * (name == "workspace")
+        most = len(workspace.bytes) // 64 * 64 - 64
+        return workspace.address + towards * most * (name == "workspace")
 
 
 sizes = dict(head_num=2, kv_head_num=1, head_size=16)
