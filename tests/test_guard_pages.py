@@ -36,9 +36,10 @@ class Faulty(capi_harness.Operation):
         return description
 
     def address_of(self, workspace):
-        # By half of it: not every thread needs all of its part.
-        most = len(workspace.bytes) // 64 * 64 - 64
-        return workspace.address + towards * most * (name == "workspace")
+        # Back by half of it, on by nearly all: not every thread needs all of its part.
+        size = len(workspace.bytes)
+        shift = -(size // 128 * 64) if towards < 0 else size // 64 * 64 - 64
+        return workspace.address + shift * (name == "workspace")
 
 
 sizes = dict(head_num=2, kv_head_num=1, head_size=16)
