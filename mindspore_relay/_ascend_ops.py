@@ -327,7 +327,8 @@ def _head_size(query, head_num):
 def _no_rows(query, head_num):
     """Results of a query without rows: nothing is to be run, and the output is as empty as it is.
 
-    MindSpore 2.7 cannot make a bfloat16 tensor of zeros on every device."""
+    MindSpore 2.7 cannot make a bfloat16 tensor of zeros on every device.
+    """
     return query, ops.zeros((0, head_num), mstype.float32)
 
 

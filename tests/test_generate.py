@@ -271,18 +271,30 @@ def test_disagreement_is_the_exit_code(generate, monkeypatch):
     assert code == EXIT_DIFFERENT
 
 
-def test_ctrl_c_keeps_the_answers_that_are_complete(generate, files, capsys, monkeypatch):
+@pytest.fixture
+def interrupt_at(monkeypatch):
+    """Function after which Ctrl-C comes with the n-th complete answer."""
+
+    def interrupt_at(number):
+        add_request = runner._Progress.add_request
+        calls = []
+
+        def interrupt(progress):
+            add_request(progress)
+            calls.append(progress)
+            if len(calls) == number:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(runner._Progress, "add_request", interrupt)
+
+    return interrupt_at
+
+
+def test_ctrl_c_keeps_the_answers_that_are_complete(
+    generate, files, capsys, interrupt_at, monkeypatch
+):
     """Two places for nine requests: the first two are done when Ctrl-C comes with the third."""
-    add_request = runner._Progress.add_request
-    calls = []
-
-    def interrupt(progress):
-        add_request(progress)
-        calls.append(progress)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(runner._Progress, "add_request", interrupt)
+    interrupt_at(3)
     output = files / "answers.jsonl"
     options = ("--batch", 2, "--max-new-tokens", 4, "--output", output)
     assert generate(*options) == EXIT_INTERRUPTED
@@ -293,6 +305,17 @@ def test_ctrl_c_keeps_the_answers_that_are_complete(generate, files, capsys, mon
     assert generate(*options) == 0
     rows = {row["index"]: row for row in read_rows(output)}
     assert [rows[row["index"]] for row in complete] == complete
+
+
+def test_ctrl_c_in_the_second_mode_keeps_the_answers_of_the_first(
+    generate, files, capsys, interrupt_at
+):
+    interrupt_at(9 + 3)
+    output = files / "answers.jsonl"
+    options = ("--attention", "compare", "--batch", 2, "--max-new-tokens", 4, "--output", output)
+    assert generate(*options) == EXIT_INTERRUPTED
+    assert capsys.readouterr().err == "interrupted: 9 of 9 answers were complete\n"
+    assert [row["index"] for row in read_rows(output)] == list(range(9))
 
 
 # Runs the program, and sends Ctrl-C to it at the first new token.

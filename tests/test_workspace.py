@@ -66,7 +66,8 @@ LARGE = {
 def test_the_bound_is_no_empty_promise(name, threads, num_threads):
     """It is within a small factor of what is needed: a plan that needs much more breaks it.
 
-    The bound is that of AMX; other instruction sets attend a quarter of its rows in prefill."""
+    The bound is that of AMX; other instruction sets attend a quarter of its rows in prefill.
+    """
     problem = build(LARGE[name], "bfloat16")
     num_threads(threads)
     needed, bound = workspace_bytes(problem), workspace_bound(problem, threads)

@@ -74,7 +74,7 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C in the middle of a run; as a string, how far it was.
 
     Attributes:
-        run: the answers that were complete, without stats.
+        run: the answers that were complete: of the first mode, if it was over, else without stats.
     """
 
     def __init__(self, run: Run, num_requests: int):
@@ -183,7 +183,15 @@ def run_job(job: Job, engine: LlamaEngine, options: argparse.Namespace) -> list[
         Interrupted: on Ctrl-C.
     """
     modes = ATTENTION_MODES if options.attention == COMPARE else (options.attention,)
-    return [_run(mode, job, engine, options) for mode in modes]
+    runs = []
+    for mode in modes:
+        try:
+            runs.append(_run(mode, job, engine, options))
+        except Interrupted:
+            if not runs:
+                raise
+            raise Interrupted(runs[0], len(job.requests)) from None
+    return runs
 
 
 def _run(mode: str, job: Job, engine: LlamaEngine, options: argparse.Namespace) -> Run:
