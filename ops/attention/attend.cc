@@ -14,6 +14,7 @@
 #include "attention/attend.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "attention/hidden_values.h"
 #include "attention/mask.h"
@@ -119,17 +120,25 @@ int32_t TileKeys(const Plan &plan, const Unit &unit, int64_t key_begin) {
   return static_cast<int32_t>(std::clamp<int64_t>(unit.num_keys - key_begin, 0, most));
 }
 
-// What to fetch of the next tile's rows while this kv head is attended: its share of the tokens,
-// with all the piece's heads, so that memory is read in order. Where heads do not lie side by side:
-// this head of all tokens.
+// Keys that a worker reads next: those of a unit from key_begin on, of some kv heads. Only their
+// first tile counts. unit == nullptr: it is not known.
+struct NextKeys {
+  const Unit *unit;
+  int64_t key_begin;
+  HeadRange heads;
+};
+
+// What to fetch of the next tile in the turn `index` of `count` turns, which is how many kv heads
+// of this tile are attended meanwhile: a share of the tokens, with all of the next tile's heads, so
+// that memory is read in order. Where heads do not lie side by side: one head of all tokens.
 PrefetchRows ShareOfRows(const KvSide &side, const void *const *rows, int32_t num_rows,
-                         int32_t head_bytes, HeadRange heads, int32_t head) {
+                         int32_t head_bytes, HeadRange heads, int32_t index, int32_t count) {
   if (side.head_stride_bytes != head_bytes) {
-    return {rows, head * side.head_stride_bytes, head_bytes, num_rows};
+    if (index >= heads.size()) return {};
+    return {rows, (heads.begin + index) * side.head_stride_bytes, head_bytes, num_rows};
   }
-  const int32_t index = head - heads.begin;
-  const int32_t begin = index * num_rows / heads.size();
-  const int32_t end = (index + 1) * num_rows / heads.size();
+  const int32_t begin = index * num_rows / count;
+  const int32_t end = (index + 1) * num_rows / count;
   return {rows + begin, heads.begin * side.head_stride_bytes, heads.size() * head_bytes,
           end - begin};
 }
@@ -151,10 +160,10 @@ void AttendTile(const Plan &plan, const Scratch &scratch, AttendArgs *args) {
   AddSeenValues(plan.heads, tile, first_hidden, visible_keys, args->num_rows, args->state);
 }
 
-// states <- states joined with one span of the unit's keys. PrepareRows has run for the same unit
-// and heads.
+// states <- states joined with one span of the unit's keys; `behind` are read after it. PrepareRows
+// has run for the same unit and heads.
 void AttendSpan(const Plan &plan, const Unit &unit, HeadRange heads, int64_t span,
-                const Scratch &scratch, const HeadStates &states) {
+                const NextKeys &behind, const Scratch &scratch, const HeadStates &states) {
   const int64_t end = std::min(unit.num_keys, (span + 1) * kSpanKeys);
   AttendArgs args = {};
   args.num_rows = static_cast<int32_t>(states.rows);
@@ -166,22 +175,33 @@ void AttendSpan(const Plan &plan, const Unit &unit, HeadRange heads, int64_t spa
   const int32_t value_bytes = plan.heads.value_head_size * DTypeBytes(plan.heads.dtype);
   const MaskRows mask_rows = scratch.Mask();
   KvTileRows rows[2];  // of this tile and of the next, which is fetched meanwhile
-  const int64_t begin = span * kSpanKeys;
-  KvTile next = LoadKvTile(*unit.source, begin, TileKeys(plan, unit, begin), &rows[0]);
   int32_t turn = 0;
+  const auto load = [&](const NextKeys &keys) {
+    turn = 1 - turn;
+    if (keys.unit == nullptr) return KvTile{};
+    return LoadKvTile(*keys.unit->source, keys.key_begin,
+                      TileKeys(plan, *keys.unit, keys.key_begin), &rows[turn]);
+  };
+  const int64_t begin = span * kSpanKeys;
+  KvTile next = load({&unit, begin, heads});
   for (int64_t key_begin = begin; key_begin < end; key_begin += args.tile.num_keys) {
     args.tile = next;
-    turn = 1 - turn;
     const int64_t next_begin = key_begin + args.tile.num_keys;
-    next = LoadKvTile(*unit.source, next_begin, TileKeys(plan, unit, next_begin), &rows[turn]);
+    const NextKeys next_keys = next_begin < end ? NextKeys{&unit, next_begin, heads} : behind;
+    next = load(next_keys);
     args.mask = MakeTileMask(plan, unit, key_begin, args.tile.num_keys, mask_rows);
     for (int32_t head = heads.begin; head < heads.end; ++head) {
-      const int64_t index = head - heads.begin;
+      const int32_t index = head - heads.begin;
       SelectKvHead(*unit.source, head, &args.tile);
-      args.next_keys =
-          ShareOfRows(unit.source->key, next.key_rows, next.num_keys, key_bytes, heads, head);
-      args.next_values =
-          ShareOfRows(unit.source->value, next.value_rows, next.num_keys, value_bytes, heads, head);
+      if (next.num_keys > 0) {
+        const KvSource &source = *next_keys.unit->source;
+        args.next_keys = ShareOfRows(source.key, next.key_rows, next.num_keys, key_bytes,
+                                     next_keys.heads, index, heads.size());
+        args.next_values = ShareOfRows(source.value, next.value_rows, next.num_keys, value_bytes,
+                                       next_keys.heads, index, heads.size());
+      } else {
+        args.next_keys = args.next_values = {};
+      }
       SelectMaskHead(plan, unit, key_begin, head,
                      scratch.At<float>(scratch.layout->slope) + index * states.rows, mask_rows,
                      &args.mask);
@@ -193,44 +213,64 @@ void AttendSpan(const Plan &plan, const Unit &unit, HeadRange heads, int64_t spa
   }
 }
 
-// states <- states joined with spans [span_begin, span_end), folded in order. is_empty: states hold
-// no key yet, and the first span is attended in place (a fold into an empty total is a copy).
+// states <- states joined with spans [span_begin, span_end), folded in order; `behind` are read
+// after them. is_empty: states hold no key yet, and the first span is attended in place (a fold
+// into an empty total is a copy).
 void AttendSpans(const Plan &plan, const Unit &unit, HeadRange heads, int64_t span_begin,
-                 int64_t span_end, bool is_empty, const Scratch &scratch,
+                 int64_t span_end, bool is_empty, const NextKeys &behind, const Scratch &scratch,
                  const HeadStates &states) {
   PrepareRows(plan, unit, heads, scratch);
   const HeadStates span_states = SpanStates(plan, scratch, states.rows);
   for (int64_t span = span_begin; span < span_end && !Interrupted(); ++span) {
+    const NextKeys next_span = {&unit, (span + 1) * kSpanKeys, heads};
+    const NextKeys &next = span + 1 < span_end ? next_span : behind;
     if (is_empty) {
-      AttendSpan(plan, unit, heads, span, scratch, states);
+      AttendSpan(plan, unit, heads, span, next, scratch, states);
       is_empty = false;
       continue;
     }
     const int64_t head_rows = heads.size() * states.rows;
     ResetState(span_states.Head(0), head_rows);
-    AttendSpan(plan, unit, heads, span, scratch, span_states);
+    AttendSpan(plan, unit, heads, span, next, scratch, span_states);
     FoldState(*plan.kernels, states.Head(0), span_states.Head(0), head_rows,
               plan.heads.value_head_size);
   }
 }
 
-void RunPartialPiece(const Plan &plan, const PartialPiece &piece, char *workspace,
-                     const Scratch &scratch) {
+// The first keys that a piece reads; none where it only folds slots.
+NextKeys FirstKeys(const Plan &plan, const PartialPiece &piece) {
+  return {
+      &plan.units[piece.unit], piece.span_begin * kSpanKeys, {piece.head_begin, piece.head_end}};
+}
+NextKeys FirstKeys(const Plan &plan, const FinalPiece &piece) {
+  const HeadRange heads = {piece.head_begin, piece.head_end};
+  for (const int32_t index : {piece.prior_unit, piece.unit}) {
+    if (index < 0) continue;
+    const Unit &unit = plan.units[index];
+    if (unit.num_slots == 0 && unit.num_keys > 0) return {&unit, 0, heads};
+  }
+  return {nullptr, 0, heads};
+}
+
+void RunPartialPiece(const Plan &plan, const PartialPiece &piece, const NextKeys &behind,
+                     char *workspace, const Scratch &scratch) {
   const Unit &unit = plan.units[piece.unit];
   HeadStates states = SlotStates(plan, unit, piece.slot, workspace);
   const TileState first = states.Head(piece.head_begin);
   states = {first.acc, first.row_max, first.row_sum, states.acc_stride, states.rows};
   const HeadRange heads = {piece.head_begin, piece.head_end};
   ResetState(states.Head(0), heads.size() * states.rows);
-  AttendSpans(plan, unit, heads, piece.span_begin, piece.span_end, /*is_empty=*/true, scratch,
-              states);
+  AttendSpans(plan, unit, heads, piece.span_begin, piece.span_end, /*is_empty=*/true, behind,
+              scratch, states);
 }
 
-// total <- total joined with a unit: its slots when it has some, else its keys.
+// total <- total joined with a unit: its slots when it has some, else its keys; `behind` are read
+// after these.
 void JoinUnit(const Plan &plan, const Unit &unit, int32_t first_member, HeadRange heads,
-              bool is_empty, char *workspace, const Scratch &scratch, const HeadStates &total) {
+              bool is_empty, const NextKeys &behind, char *workspace, const Scratch &scratch,
+              const HeadStates &total) {
   if (unit.num_slots == 0) {
-    AttendSpans(plan, unit, heads, 0, (unit.num_keys + kSpanKeys - 1) / kSpanKeys, is_empty,
+    AttendSpans(plan, unit, heads, 0, (unit.num_keys + kSpanKeys - 1) / kSpanKeys, is_empty, behind,
                 scratch, total);
     return;
   }
@@ -261,50 +301,58 @@ void WriteRows(const Plan &plan, const Unit &unit, HeadRange heads, const HeadSt
   }
 }
 
-void RunFinalPiece(const Plan &plan, const FinalPiece &piece, char *workspace,
-                   const Scratch &scratch) {
+void RunFinalPiece(const Plan &plan, const FinalPiece &piece, const NextKeys &behind,
+                   char *workspace, const Scratch &scratch) {
   const Unit &unit = plan.units[piece.unit];
   const HeadRange heads = {piece.head_begin, piece.head_end};
   const HeadStates total = TotalStates(plan, scratch, RowsPerKvHead(plan, unit));
   ResetState(total.Head(0), heads.size() * total.rows);
   const bool has_prior = piece.prior_unit >= 0;
   if (has_prior) {
+    const bool is_unit_read = unit.num_slots == 0 && unit.num_keys > 0;
     JoinUnit(plan, plan.units[piece.prior_unit], piece.prior_member, heads, /*is_empty=*/true,
-             workspace, scratch, total);
+             is_unit_read ? NextKeys{&unit, 0, heads} : behind, workspace, scratch, total);
   }
-  JoinUnit(plan, unit, 0, heads, /*is_empty=*/!has_prior, workspace, scratch, total);
+  JoinUnit(plan, unit, 0, heads, /*is_empty=*/!has_prior, behind, workspace, scratch, total);
   WriteRows(plan, unit, heads, total);
 }
 
 struct RunContext {
-  const Plan *plan;
+  const Plan &plan;
   char *workspace;
 
   Scratch WorkerScratch(int32_t worker) const {
-    return {workspace + plan->slots_bytes + worker * plan->scratch.bytes, &plan->scratch};
+    return {workspace + plan.slots_bytes + worker * plan.scratch.bytes, &plan.scratch};
   }
 };
+
+void RunPartialTask(void *opaque, const TaskTurn &turn) {
+  const RunContext &run = *static_cast<RunContext *>(opaque);
+  const std::vector<PartialPiece> &pieces = run.plan.partial_pieces;
+  const std::vector<FinalPiece> &finals = run.plan.final_pieces;
+  // The last pieces of phase 1 are followed by the first of phase 2.
+  const NextKeys behind = turn.next >= 0 ? FirstKeys(run.plan, pieces[turn.next])
+                                         : FirstKeys(run.plan, finals[turn.worker % finals.size()]);
+  RunPartialPiece(run.plan, pieces[turn.index], behind, run.workspace,
+                  run.WorkerScratch(turn.worker));
+}
+
+void RunFinalTask(void *opaque, const TaskTurn &turn) {
+  const RunContext &run = *static_cast<RunContext *>(opaque);
+  const std::vector<FinalPiece> &pieces = run.plan.final_pieces;
+  const NextKeys behind =
+      turn.next >= 0 ? FirstKeys(run.plan, pieces[turn.next]) : NextKeys{nullptr, 0, {0, 0}};
+  RunFinalPiece(run.plan, pieces[turn.index], behind, run.workspace,
+                run.WorkerScratch(turn.worker));
+}
 
 }  // namespace
 
 void RunPlan(const Plan &plan, void *workspace) {
-  RunContext context = {&plan, static_cast<char *>(workspace)};
-  ParallelFor(
-      static_cast<int64_t>(plan.partial_pieces.size()), plan.num_workers,
-      [](void *opaque, int64_t index, int32_t worker) {
-        const RunContext &run = *static_cast<RunContext *>(opaque);
-        RunPartialPiece(*run.plan, run.plan->partial_pieces[index], run.workspace,
-                        run.WorkerScratch(worker));
-      },
-      &context);
-  ParallelFor(
-      static_cast<int64_t>(plan.final_pieces.size()), plan.num_workers,
-      [](void *opaque, int64_t index, int32_t worker) {
-        const RunContext &run = *static_cast<RunContext *>(opaque);
-        RunFinalPiece(*run.plan, run.plan->final_pieces[index], run.workspace,
-                      run.WorkerScratch(worker));
-      },
-      &context);
+  RunContext run = {plan, static_cast<char *>(workspace)};
+  ParallelFor(static_cast<int64_t>(plan.partial_pieces.size()), plan.num_workers, RunPartialTask,
+              &run);
+  ParallelFor(static_cast<int64_t>(plan.final_pieces.size()), plan.num_workers, RunFinalTask, &run);
 }
 
 }  // namespace mindspore_relay

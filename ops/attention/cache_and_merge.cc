@@ -114,12 +114,12 @@ void WriteToken(const TileKernels &kernels, const TensorView &source, int64_t to
 
 // Task i writes the slots that are i modulo the number of tasks, in token order: when a slot occurs
 // twice the later token stays, whatever the threads do.
-void WriteTask(void *opaque, int64_t index, int32_t) {
+void WriteTask(void *opaque, const TaskTurn &turn) {
   const WriteContext &context = *static_cast<WriteContext *>(opaque);
   const ReshapeAndCacheArgs &args = *context.args;
   for (int64_t token = 0; token < args.slot_mapping.shape[0]; ++token) {
     const int64_t slot = LengthAt(args.slot_mapping, token);
-    if (slot < 0 || slot % context.num_tasks != index) continue;
+    if (slot < 0 || slot % context.num_tasks != turn.index) continue;
     WriteToken(*context.kernels, args.key, token, args.key_cache, slot);
     WriteToken(*context.kernels, args.value, token, args.value_cache, slot);
   }
@@ -186,10 +186,10 @@ void MergeRow(const MergeContext &context, int64_t token, int64_t head) {
   if (args.lse.is_present()) *lse_at(args.lse) = weights.lse;
 }
 
-void MergeTask(void *opaque, int64_t token, int32_t) {
+void MergeTask(void *opaque, const TaskTurn &turn) {
   const MergeContext &context = *static_cast<MergeContext *>(opaque);
   for (int64_t head = 0; head < context.args->lse_a.shape[1]; ++head)
-    MergeRow(context, token, head);
+    MergeRow(context, turn.index, head);
 }
 
 }  // namespace

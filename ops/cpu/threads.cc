@@ -87,6 +87,7 @@ class Pool {
     const int32_t num_workers = EnsureWorkers(num_threads - 1);
     next_task_.store(0, std::memory_order_relaxed);
     num_tasks_ = num_tasks;
+    num_threads_ = num_workers + 1;
     task_ = task;
     context_ = context;
     interrupt_ = interrupt;
@@ -139,11 +140,17 @@ class Pool {
   }
 
  private:
+  // A task is taken before the one before it is run, so that this one can fetch what it will read;
+  // but not the last tasks, one for each thread: nobody keeps one that another thread could begin.
   void RunTasks(int32_t worker) {
-    for (;;) {
-      const int64_t index = next_task_.fetch_add(1, std::memory_order_relaxed);
-      if (index >= num_tasks_ || Interrupted()) return;
-      task_(context_, index, worker);
+    int64_t index = next_task_.fetch_add(1, std::memory_order_relaxed);
+    while (index < num_tasks_ && !Interrupted()) {
+      const int64_t free_task = next_task_.load(std::memory_order_relaxed);
+      const bool is_taken = free_task + num_threads_ < num_tasks_;
+      const int64_t next =
+          is_taken ? next_task_.fetch_add(1, std::memory_order_relaxed) : free_task;
+      task_(context_, {index, next < num_tasks_ ? next : -1, worker});
+      index = is_taken ? next : next_task_.fetch_add(1, std::memory_order_relaxed);
     }
   }
 
@@ -209,6 +216,7 @@ class Pool {
 
   std::atomic<int64_t> next_task_{0};
   int64_t num_tasks_ = 0;
+  int32_t num_threads_ = 0;
   TaskFunction task_ = nullptr;
   void *context_ = nullptr;
   InterruptScope::State *interrupt_ = nullptr;
@@ -288,7 +296,9 @@ void ParallelFor(int64_t num_tasks, int32_t max_threads, TaskFunction task, void
         pool->TryRun(num_tasks, static_cast<int32_t>(num_threads), task, context))
       return;
   }
-  for (int64_t index = 0; index < num_tasks && !Interrupted(); ++index) task(context, index, 0);
+  for (int64_t index = 0; index < num_tasks && !Interrupted(); ++index) {
+    task(context, {index, index + 1 < num_tasks ? index + 1 : -1, 0});
+  }
 }
 
 }  // namespace mindspore_relay

@@ -66,11 +66,15 @@ class InterruptScope {
 // For long tasks: whether this one may end at once, with whatever results. Costs nanoseconds.
 bool Interrupted();
 
-// task(context, index, worker): worker is in [0, max_threads) and no two tasks run under one worker
-// at once.
-using TaskFunction = void (*)(void *context, int64_t index, int32_t worker);
+// What a task is told. No two tasks run under one worker at once.
+struct TaskTurn {
+  int64_t index;
+  int64_t next;    // what this worker will run after it, as far as is known; -1: nothing. A hint
+  int32_t worker;  // in [0, max_threads)
+};
+using TaskFunction = void (*)(void *context, const TaskTurn &turn);
 
-// Runs tasks 0 .. num_tasks - 1, begun in ascending order, by at most max_threads threads; returns
+// Runs tasks 0 .. num_tasks - 1, taken in ascending order, by at most max_threads threads; returns
 // when all are done, or none runs any more after an interrupt. Tasks run in the default
 // floating-point environment, whatever the caller's. They must not throw. Allocates nothing once
 // the threads exist.
