@@ -55,6 +55,12 @@ inline void StoreKeyPairs(const __m512i *rows, uint32_t *out) {
   }
 }
 
+// Steps of the prefetcher: a pair of QK or PV is one, a block of 16 keys x 32 elements to transpose
+// is kPackSteps. The block's loads miss L1, as prefetches do: so few is best, though it takes as
+// long as 16 pairs of 4 rows.
+constexpr int32_t kPackSteps = 4;
+constexpr int32_t kStepPairs = 2;  // taken together
+
 inline int32_t NumPackSteps(const AttendArgs &args) {
   return kKeyTile / kPairs * ((args.head_size + 2 * kPairs - 1) / (2 * kPairs)) * kPackSteps;
 }
@@ -68,12 +74,14 @@ void PackKeyPairs(const AttendArgs &args, Prefetcher *prefetcher, uint32_t *key_
       key_rows[i] = KeyRow<BFloat16Bits>(tile, key + i);
     }
     for (int32_t d = 0; d < args.head_size; d += 2 * kPairs) {
-      prefetcher->Step(kPackSteps);
       __m512i rows[kPairs];
       const int32_t count = args.head_size - d;
       if (num_rows >= kPairs && count >= 2 * kPairs) {
 #pragma GCC unroll 16
-        for (int i = 0; i < kPairs; ++i) rows[i] = _mm512_loadu_si512(key_rows[i] + d);
+        for (int i = 0; i < kPairs; ++i) {
+          if (i % (kPairs / kPackSteps) == 0) prefetcher->Step();
+          rows[i] = _mm512_loadu_si512(key_rows[i] + d);
+        }
       } else {
         for (int i = 0; i < kPairs; ++i) {
           rows[i] = i < num_rows ? Load32(key_rows[i] + d, count) : _mm512_setzero_si512();
@@ -152,16 +160,20 @@ void QkChain(const uint16_t *query, const uint32_t *key_pairs, int32_t head_size
     for (int v = 0; v < kVectors; ++v) dot[r][v] = Simd::Zero();
   }
   key_pairs += int64_t{begin / 2} * kKeyTile;
-  for (int32_t d = begin; d < end; d += 2, key_pairs += kKeyTile) {
-    prefetcher->Step();
-    __m512bh k[kVectors];
+  // A multiple of 8 elements is a multiple of 4 pairs.
+  for (int32_t d = begin; d < end; d += 2 * kStepPairs) {
+    prefetcher->Step(kStepPairs);
+#pragma GCC unroll 4
+    for (int i = 0; i < kStepPairs; ++i, key_pairs += kKeyTile) {
+      __m512bh k[kVectors];
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) k[v] = AsPairs(_mm512_loadu_si512(key_pairs + 16 * v));
+      for (int v = 0; v < kVectors; ++v) k[v] = AsPairs(_mm512_loadu_si512(key_pairs + 16 * v));
 #pragma GCC unroll 8
-    for (int r = 0; r < kCount; ++r) {
-      const __m512bh q = BroadcastPair(query + int64_t{r} * head_size + d);
+      for (int r = 0; r < kCount; ++r) {
+        const __m512bh q = BroadcastPair(query + int64_t{r} * head_size + d + 2 * i);
 #pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) dot[r][v] = _mm512_dpbf16_ps(dot[r][v], q, k[v]);
+        for (int v = 0; v < kVectors; ++v) dot[r][v] = _mm512_dpbf16_ps(dot[r][v], q, k[v]);
+      }
     }
   }
 #pragma GCC unroll 8
@@ -243,7 +255,7 @@ void PvBlock(const PvArgs &args, const Source &source, int32_t d) {
     }
   }
   for (int32_t pair = 0; pair < args.num_pairs; ++pair) {
-    args.prefetcher->Step();
+    if (pair % kStepPairs == 0) args.prefetcher->Step(kStepPairs);
     __m512bh value[kWidth];
     source.template Load<kWidth>(pair, d, value);
 #pragma GCC unroll 8

@@ -23,6 +23,7 @@ from soak_load import SoakError
 
 SIZE = CacheSize(batch=6, num_blocks=18, max_blocks=12, block_size=8)
 PROMPT_LENGTHS = (24, 21, 5)
+MAX_OWN_TOKENS = 19
 MAX_NEW_TOKENS = 20
 VOCABULARY = (3, 263)
 P_ARRIVAL, P_CANCEL, P_DROP_PROMPT, P_CHECK, P_SCHEDULER = 0.4, 0.02, 0.02, 0.3, 0.005
@@ -62,6 +63,7 @@ class EngineLoad:
             self.engine = LlamaEngine(config, read_weights(file, config), SIZE, dtype)
         self.engine.compile()
         self.cache = self.engine.cache
+        self._visit_prefill_shapes()
         self.counts = Counter()
         self._prompt_ids = [tuple(self._tokens(n)) for n in PROMPT_LENGTHS]
         self._prompts = [None] * len(PROMPT_LENGTHS)
@@ -94,10 +96,27 @@ class EngineLoad:
 
     # ---- requests ----
 
+    def _visit_prefill_shapes(self):
+        """Every number of requests and tokens that a prefill of this load can have, once.
+
+        MindSpore's matrix library keeps code for each number of rows that it meets (about 70 kB of
+        each, 1,024 pieces at most): a shape that comes for the first time after the warm-up would
+        look like a leak.
+        """
+        longest = max(MAX_OWN_TOKENS, *PROMPT_LENGTHS)
+        for num_requests in range(1, SIZE.batch + 1):
+            for num_tokens in range(num_requests, num_requests * longest + 1):
+                short, num_longer = divmod(num_tokens, num_requests)
+                seq_ids = [self.cache.allocate() for _ in range(num_requests)]
+                lengths = [short + (i < num_longer) for i in range(num_requests)]
+                self.engine.prefill(seq_ids, [[EOS] * length for length in lengths])
+                for seq_id in seq_ids:
+                    self.cache.free(seq_id)
+
     def _admit(self):
         self.counts["arrivals"] += 1
         prompt = int(self.random.integers(-1, len(self._prompts)))
-        own = self._tokens(int(self.random.integers(1, 20)))
+        own = self._tokens(int(self.random.integers(1, MAX_OWN_TOKENS + 1)))
         seq_id = None
         try:
             if prompt >= 0 and self._prompts[prompt] is None:
@@ -158,7 +177,7 @@ class EngineLoad:
         requests = []
         for index in range(int(self.random.integers(1, 10))):
             prefix = self._prompt_ids[self.random.integers(len(self._prompt_ids))]
-            own = tuple(self._tokens(int(self.random.integers(1, 20))))
+            own = tuple(self._tokens(int(self.random.integers(1, MAX_OWN_TOKENS + 1))))
             requests.append(Request(index, prefix, own))
         limits = TokenLimits(
             int(self.random.integers(1, MAX_NEW_TOKENS)), self.llama.max_positions, SIZE.block_size
