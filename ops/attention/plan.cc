@@ -73,11 +73,11 @@ int32_t HeadsThatFit(const Plan &plan, const Unit &unit) {
   return static_cast<int32_t>(std::clamp<int64_t>(fitting, 1, plan.heads.kv_head_num));
 }
 
-// Kv heads that lie kMinReadBytes side by side in each token, or all.
-int32_t HeadsToRead(const Plan &plan) {
+// Kv heads that lie so many bytes side by side in each token, or all.
+int32_t HeadsToRead(const Plan &plan, int64_t bytes) {
   const int64_t head_bytes = plan.heads.head_size * DTypeBytes(plan.heads.dtype);
   return static_cast<int32_t>(
-      std::min<int64_t>(CeilDiv(kMinReadBytes, head_bytes), plan.heads.kv_head_num));
+      std::min<int64_t>(CeilDiv(bytes, head_bytes), plan.heads.kv_head_num));
 }
 
 // pieces: how many the unit should be cut into to be a fair share of the work. prefer_spans:
@@ -100,8 +100,8 @@ Cut ChooseCut(const Plan &plan, const Unit &unit, int64_t pieces, bool prefer_sp
 void WidenForReading(const Plan &plan, const Unit &unit, int32_t num_threads, Cut *cut) {
   const int64_t num_slices = cut->is_per_span ? NumSpans(unit) : 1;
   const int64_t for_all_threads = num_slices * plan.heads.kv_head_num / num_threads;
-  const int64_t heads =
-      std::min({int64_t{HeadsToRead(plan)}, int64_t{HeadsThatFit(plan, unit)}, for_all_threads});
+  const int64_t heads = std::min(
+      {int64_t{HeadsToRead(plan, kReadBytes)}, int64_t{HeadsThatFit(plan, unit)}, for_all_threads});
   cut->heads = std::max(cut->heads, static_cast<int32_t>(heads));
 }
 
@@ -335,7 +335,8 @@ void PlanRelayAttention(const RelayAttentionProblem &problem, const TileKernels 
     // A prefix that one request reads alone is attended in phase 2, before the request's own keys,
     // if its kv heads keep the threads busy: one phase ends sooner than two.
     const bool is_alone = unit.num_members == 1;
-    if (!is_alone || kv_heads / HeadsToRead(*plan) < std::min<int64_t>(pieces, num_threads)) {
+    const int64_t most_pieces = kv_heads / HeadsToRead(*plan, kMinReadBytes);
+    if (!is_alone || most_pieces < std::min<int64_t>(pieces, num_threads)) {
       AddPartialPieces(cut, u, plan);
     }
   }
