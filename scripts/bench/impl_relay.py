@@ -16,11 +16,10 @@ import numpy as np
 
 from bench.kv_pool import KvPool, PagedStep
 from bench.machine import SCRIPTS_DIR
+from bench.storage import empty
 from bench.worker import Call, Family
 from mindspore_relay import MaskType, _library, capi
 from mindspore_relay._c_interface import check
-
-_ALIGN_BYTES = 64
 
 
 class _Operation(capi.Operation):
@@ -81,7 +80,7 @@ class Relay(Family):
             self.pool = KvPool(problem, self._pool_bytes)
             self._caches = self.pool.fill()
         self.problem, self._query = problem, query
-        self.output = np.empty_like(query)
+        self.output = empty(query.shape, query.dtype)
         if not problem.is_decode:
             return [("prefix_encoder", "mindspore_relay")]
         variants = [("relay", "mindspore_relay"), ("plain", "mindspore_relay")]
@@ -138,9 +137,8 @@ class Relay(Family):
     def reserve(self, num_bytes):
         """One workspace for all calls: memory that is new would cost page faults."""
         if self._workspace.nbytes < num_bytes:
-            room = np.zeros(num_bytes + _ALIGN_BYTES, np.uint8)
-            begin = -room.ctypes.data % _ALIGN_BYTES
-            self._workspace = room[begin : begin + num_bytes]
+            self._workspace = empty((num_bytes,), np.uint8)
+            self._workspace[:] = 0
         return self._workspace
 
 

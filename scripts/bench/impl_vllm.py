@@ -17,6 +17,7 @@ import torch
 
 from bench.kv_pool import NUM_PATTERNS, KvPool, PagedStep
 from bench.problems import BLOCK_SIZE
+from bench.storage import empty
 from bench.worker import Call, Family
 
 _TORCH_DTYPE = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
@@ -128,7 +129,7 @@ class Vllm(Family):
         dtype = _TORCH_DTYPE[p.dtype]
         shape = (self.pool.num_blocks, p.kv_head_num, 2 * BLOCK_SIZE, p.head_size)
         # Through NumPy: its large arrays ask for huge pages.
-        memory = np.empty(shape, self.pool.patterns[0].dtype)
+        memory = empty(shape, self.pool.patterns[0].dtype)
         self._cache = torch.from_numpy(memory).view(dtype)
         self._caches = self._cache.chunk(2, dim=2)
         count = min(NUM_PATTERNS, self.pool.num_blocks)

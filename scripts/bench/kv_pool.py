@@ -9,7 +9,7 @@ over the same few megabytes would measure the caches instead.
 import numpy as np
 
 from bench.problems import BLOCK_SIZE
-from bench.storage import encode
+from bench.storage import empty, encode
 
 # Different blocks in the pool; block i has the content of block i % NUM_PATTERNS.
 NUM_PATTERNS = 16
@@ -45,7 +45,7 @@ class KvPool:
         """(key, value) caches, each (num_blocks, BLOCK_SIZE, kv_head_num, head_size)."""
         caches = []
         for pattern in self.patterns:
-            cache = np.empty((self.num_blocks, *pattern.shape[1:]), pattern.dtype)
+            cache = empty((self.num_blocks, *pattern.shape[1:]), pattern.dtype)
             for begin in range(0, self.num_blocks, NUM_PATTERNS):
                 rows = cache[begin : begin + NUM_PATTERNS]
                 rows[:] = pattern[: len(rows)]
