@@ -117,8 +117,7 @@ def _head(result):
     lines = [
         f"# Preset {', '.join(result['presets'])}, {result['threads']} threads",
         "",
-        "Written by `scripts/bench_attention.py`; how to read it: "
-        "[docs/benchmarks.md](../benchmarks.md).",
+        "Written by `scripts/bench_attention.py`; how to read it: docs/benchmarks.md.",
         "",
         f"- command: `{result['command']}`",
         f"- commit: {result['commit']}",

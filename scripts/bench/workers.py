@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts worker processes and talks to them; makes the venv of the peer vllm."""
 
+import contextlib
 import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -104,6 +106,7 @@ class Worker:
         try:
             if at_once:
                 self._process.kill()
+            self._send_signal(signal.SIGCONT)
             self._process.stdin.write('{"do": "quit"}\n')
             self._process.stdin.close()
             self._process.wait(timeout=20)
@@ -114,12 +117,22 @@ class Worker:
         self._log.close()
 
     def _ask(self, **request):
+        """The answer. The process is stopped outside its turns: threads of a library that wait for
+        work in a loop (OpenMP's do for up to 0.2 s) would take the next library's processors."""
+        self._send_signal(signal.SIGCONT)
         try:
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             pass  # the answer says why
-        return self._receive()
+        try:
+            return self._receive()
+        finally:
+            self._send_signal(signal.SIGSTOP)
+
+    def _send_signal(self, number):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
 
     def _receive(self):
         line = self._process.stdout.readline()
