@@ -18,7 +18,7 @@ check_sanitizers() {
     address*) runtime=libasan.so every=8 tests=. ;;
     undefined) runtime=libubsan.so every=8 tests=. ;;
     # Ten times as slow as the others, and all that it can see is how threads share the work.
-    thread) runtime=libtsan.so every=40 tests="many_threads|exit_while_running" ;;
+    thread) runtime=libtsan.so every=40 tests="many_threads|exit_while_running|test_threads" ;;
   esac
 
   say "building with -fsanitize=$1"
@@ -26,7 +26,7 @@ check_sanitizers() {
     -DMINDSPORE_RELAY_BUILD_TESTS=ON -DMINDSPORE_RELAY_SANITIZE="$1" >/dev/null
   # shellcheck disable=SC2046 # several targets, or none for all
   cmake --build "$build" -j "$(nproc)" $([ "$tests" = . ] ||
-    printf -- '--target %s ' mindspore_relay_ops many_threads exit_while_running)
+    printf -- '--target %s ' mindspore_relay_ops many_threads exit_while_running test_threads)
 
   say "C++ tests, -fsanitize=$1"
   # Not the tests that measure errors over millions of values: they touch no other memory.
