@@ -351,7 +351,7 @@ void RunFinalTask(void *opaque, const TaskTurn &turn) {
 void RunPlan(const Plan &plan, void *workspace) {
   RunContext run = {plan, static_cast<char *>(workspace)};
   ParallelFor(static_cast<int64_t>(plan.partial_pieces.size()), plan.num_workers, RunPartialTask,
-              &run);
+              &run, /*is_followed=*/true);
   ParallelFor(static_cast<int64_t>(plan.final_pieces.size()), plan.num_workers, RunFinalTask, &run);
 }
 

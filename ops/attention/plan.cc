@@ -208,9 +208,18 @@ void FinishPlan(int64_t total_cost, int32_t num_threads, Plan *plan) {
             });
 }
 
-int64_t FairCost(int64_t total_cost, int32_t num_threads) {
+// Cost of a piece when so many pieces per thread share the total.
+int64_t FairCost(int64_t total_cost, int32_t num_threads, int64_t pieces_per_thread) {
   if (num_threads == 1) return std::max<int64_t>(1, total_cost);
-  return std::max<int64_t>(1, total_cost / (num_threads * kPiecesPerThread));
+  return std::max<int64_t>(1, total_cost / (num_threads * pieces_per_thread));
+}
+
+// What phase 2 does for request b: its own keys, and its prefix where that has no slots.
+int64_t FinalCost(const Plan &plan, int32_t num_prefix_units, int32_t b) {
+  const int32_t prior = plan.prior_unit[b];
+  const int64_t own = UnitCost(plan, plan.units[num_prefix_units + b]);
+  const bool is_prior_read = prior >= 0 && plan.units[prior].num_slots == 0;
+  return is_prior_read ? Add(own, UnitCost(plan, plan.units[prior])) : own;
 }
 
 // members, member_begin: requests sorted by group, in order within each.
@@ -325,7 +334,7 @@ void PlanRelayAttention(const RelayAttentionProblem &problem, const TileKernels 
     plan->units.push_back(unit);
   }
   const int64_t total_cost = TotalCost(*plan);
-  const int64_t fair_cost = FairCost(total_cost, num_threads);
+  int64_t fair_cost = FairCost(total_cost, num_threads, kPiecesPerThread);
   const int32_t kv_heads = problem.heads.kv_head_num;
   for (int32_t u = 0; u < num_prefix_units; ++u) {
     const Unit &unit = plan->units[u];
@@ -340,12 +349,17 @@ void PlanRelayAttention(const RelayAttentionProblem &problem, const TileKernels 
       AddPartialPieces(cut, u, plan);
     }
   }
+  int64_t final_cost = 0;
+  for (int32_t b = 0; b < batch; ++b) {
+    final_cost = Add(final_cost, FinalCost(*plan, num_prefix_units, b));
+  }
+  if (batch <= num_threads) {  // at most one request for each thread
+    fair_cost = std::min(fair_cost, FairCost(final_cost, num_threads, kFinalPiecesPerThread));
+  }
   for (int32_t b = 0; b < batch; ++b) {
     const int32_t u = num_prefix_units + b;
     const int32_t prior = plan->prior_unit[b];
-    int64_t cost = UnitCost(*plan, plan->units[u]);
-    if (prior >= 0 && plan->units[prior].num_slots == 0)
-      cost = Add(cost, UnitCost(*plan, plan->units[prior]));
+    const int64_t cost = FinalCost(*plan, num_prefix_units, b);
     const int64_t pieces = std::max<int64_t>(1, CeilDiv(cost, fair_cost));
     Cut cut = ChooseCut(*plan, plan->units[u], pieces, /*prefer_spans=*/false);
     WidenForReading(*plan, plan->units[u], num_threads, &cut);
@@ -374,7 +388,7 @@ void PlanPrefixEncoder(const PrefixEncoderProblem &problem, const TileKernels &k
     }
   }
   const int64_t total_cost = TotalCost(*plan);
-  const int64_t fair_cost = FairCost(total_cost, num_threads);
+  const int64_t fair_cost = FairCost(total_cost, num_threads, kPiecesPerThread);
   for (int32_t u = 0; u < static_cast<int32_t>(plan->units.size()); ++u) {
     const int64_t cost = UnitCost(*plan, plan->units[u]);
     const Cut cut =

@@ -21,10 +21,27 @@
 namespace mindspore_relay {
 namespace {
 
-// How long a worker looks for the next job before it sleeps. Bridges the gap between two phases of
-// one operator (a few microseconds) without the cost of a wake-up (30 to 60 us); short enough not
-// to take time from a framework's threads.
+// How long a worker looks for the next job before it sleeps, without the cost of a wake-up (30 to
+// 60 us); short enough not to take time from a framework's threads.
 constexpr std::chrono::microseconds kSpinTime(20);
+
+// How long an operator's threads wait for each other before they sleep, letting others run: a piece
+// of work takes about as long, and two wake-ups.
+constexpr std::chrono::microseconds kYieldTime(200);
+
+// Looks whether is_done() for kSpinTime and then, if is_patient, between calls of sched_yield for
+// kYieldTime. Returns whether it is.
+template <typename Condition>
+bool SpinUntil(const Condition &is_done, bool is_patient) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (;;) {
+    if (is_done()) return true;
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (waited < kSpinTime) continue;
+    if (!is_patient || waited > kYieldTime) return false;
+    sched_yield();
+  }
+}
 
 // Between two questions to an InterruptFunction. A Python program that answers takes its
 // interpreter lock for it, which may last 5 ms; a person who interrupts does not notice a tenth of
@@ -79,7 +96,8 @@ class DefaultFloatEnvironment {
 class Pool {
  public:
   // False, with nothing done, when another thread's job is running.
-  bool TryRun(int64_t num_tasks, int32_t num_threads, TaskFunction task, void *context) {
+  bool TryRun(int64_t num_tasks, int32_t num_threads, TaskFunction task, void *context,
+              bool is_followed) {
     if (is_calling) return false;  // an InterruptFunction may run operators
     std::unique_lock<std::mutex> job_lock(job_mutex_, std::try_to_lock);
     if (!job_lock.owns_lock()) return false;
@@ -91,10 +109,11 @@ class Pool {
     task_ = task;
     context_ = context;
     interrupt_ = interrupt;
-    num_active_.store(num_workers, std::memory_order_relaxed);
     {
       std::lock_guard<std::mutex> lock(mutex_);
       num_wanted_ = num_workers;
+      is_open_ = true;
+      is_followed_ = is_followed;
       generation_.fetch_add(1, std::memory_order_release);
     }
     wake_.notify_all();
@@ -154,43 +173,49 @@ class Pool {
     }
   }
 
+  // No task is left: closes the job to workers that still sleep, and waits for those that have
+  // begun.
   void WaitForWorkers() {
-    const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
-    while (num_active_.load(std::memory_order_acquire) > 0) {
-      if (std::chrono::steady_clock::now() < deadline) continue;
-      std::unique_lock<std::mutex> lock(mutex_);
-      const auto is_done = [this] { return num_active_.load(std::memory_order_acquire) == 0; };
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      is_open_ = false;
+    }
+    const auto is_done = [this] { return num_active_.load(std::memory_order_acquire) == 0; };
+    if (SpinUntil(is_done, /*is_patient=*/true)) return;
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!is_done()) {
       if (interrupt == nullptr) {
         done_.wait(lock, is_done);
       } else if (!done_.wait_for(lock, kInterruptTime, is_done)) {
         lock.unlock();
         Interrupted();  // asks; workers see the answer
+        lock.lock();
       }
     }
   }
 
-  // Waits for a generation other than `seen`: looks for kSpinTime, then sleeps.
-  void WaitForJob(uint64_t seen) {
-    const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
-    do {
-      if (generation_.load(std::memory_order_acquire) != seen) return;
-    } while (std::chrono::steady_clock::now() < deadline);
+  // Waits for a generation other than `seen`, which comes soon if is_followed.
+  void WaitForJob(uint64_t seen, bool is_followed) {
+    const auto has_come = [&] { return generation_.load(std::memory_order_acquire) != seen; };
+    if (SpinUntil(has_come, is_followed)) return;
     std::unique_lock<std::mutex> lock(mutex_);
-    wake_.wait(lock, [&] { return generation_.load(std::memory_order_acquire) != seen; });
+    wake_.wait(lock, has_come);
   }
 
   void WorkerLoop(int32_t worker, uint64_t seen) {
     std::fesetenv(FE_DFL_ENV);  // a thread is born with the environment of the one that starts it
+    bool is_followed = false;
     for (;;) {
-      WaitForJob(seen);
+      WaitForJob(seen, is_followed);
       {
-        // Both are read under the lock that published them: a worker that was not wanted, and comes
-        // late, must not take a newer job's num_wanted_ for an older generation and then run that
-        // job twice.
+        // All are read under the lock that published them: a worker that comes late must not take a
+        // newer job's num_wanted_ for an older generation and then run that job twice.
         std::lock_guard<std::mutex> lock(mutex_);
         seen = generation_.load(std::memory_order_acquire);
         if (is_stopping_) return;
-        if (worker > num_wanted_) continue;
+        is_followed = is_followed_ && worker <= num_wanted_;
+        if (!is_open_ || worker > num_wanted_) continue;
+        num_active_.fetch_add(1, std::memory_order_relaxed);
       }
       interrupt = interrupt_;
       RunTasks(worker);
@@ -206,10 +231,12 @@ class Pool {
   std::vector<std::thread> workers_;
   std::atomic<int32_t> num_started_{0};
 
-  std::mutex mutex_;  // for the two condition variables, num_wanted_ and is_stopping_
+  std::mutex mutex_;  // for the two condition variables and what stands up to is_stopping_
   std::condition_variable wake_;
   std::condition_variable done_;
   int32_t num_wanted_ = 0;
+  bool is_open_ = false;      // a worker may still begin with the job
+  bool is_followed_ = false;  // another job comes as soon as it is done
   bool is_stopping_ = false;
   std::atomic<uint64_t> generation_{0};
   std::atomic<int32_t> num_active_{0};
@@ -287,13 +314,14 @@ bool Interrupted() {
   return is_over;
 }
 
-void ParallelFor(int64_t num_tasks, int32_t max_threads, TaskFunction task, void *context) {
+void ParallelFor(int64_t num_tasks, int32_t max_threads, TaskFunction task, void *context,
+                 bool is_followed) {
   const DefaultFloatEnvironment environment;
   const int64_t num_threads = std::min<int64_t>({num_tasks, max_threads, kMaxThreads});
   if (num_threads > 1) {
     Pool *pool = GetPool();
     if (pool != nullptr &&
-        pool->TryRun(num_tasks, static_cast<int32_t>(num_threads), task, context))
+        pool->TryRun(num_tasks, static_cast<int32_t>(num_threads), task, context, is_followed))
       return;
   }
   for (int64_t index = 0; index < num_tasks && !Interrupted(); ++index) {

@@ -77,8 +77,10 @@ using TaskFunction = void (*)(void *context, const TaskTurn &turn);
 // Runs tasks 0 .. num_tasks - 1, taken in ascending order, by at most max_threads threads; returns
 // when all are done, or none runs any more after an interrupt. Tasks run in the default
 // floating-point environment, whatever the caller's. They must not throw. Allocates nothing once
-// the threads exist.
-void ParallelFor(int64_t num_tasks, int32_t max_threads, TaskFunction task, void *context);
+// the threads exist. is_followed: the caller's next ParallelFor comes at once, and threads stay
+// awake for it a little longer.
+void ParallelFor(int64_t num_tasks, int32_t max_threads, TaskFunction task, void *context,
+                 bool is_followed = false);
 
 }  // namespace mindspore_relay
 
