@@ -179,16 +179,6 @@ void RescaleRows(const AttendArgs &args, const TileBlock<kNumTerms> &block) {
   }
 }
 
-// Whether a row of the block sees a key from first_key on.
-template <int kNumTerms>
-bool SeesAnyKey(const AttendArgs &args, const TileBlock<kNumTerms> &block) {
-  if (args.mask.visible_keys == nullptr) return true;
-  for (int32_t r = 0; r < block.num_rows; ++r) {
-    if (args.mask.visible_keys[block.first_row + r] > block.first_key) return true;
-  }
-  return false;
-}
-
 // Flushes subnormal results to zero, as the tile products do anyway: one costs an exp 300 cycles.
 class FlushSubnormals {
  public:
@@ -207,7 +197,7 @@ void AttendBlock(const PackedCall &call, Prefetcher *prefetcher, TileBlock<kTerm
   for (int32_t key = 0; key < args.tile.num_keys; key += kKeyTile) {
     block->first_key = key;
     block->num_keys = Minimum(args.tile.num_keys - key, kKeyTile);
-    if (!SeesAnyKey(args, *block)) continue;
+    if (NumSeenKeys(args, block->first_row, block->num_rows) <= key) continue;
     MultiplyQueryKey<T>(call, prefetcher, block);
     SoftmaxRows<T>(args, block->first_row, block->num_rows, key,
                    static_cast<int32_t>(RoundUpTo(block->num_keys, 2 * kPairs)), &block->state,

@@ -287,16 +287,16 @@ void PvRows(const PvArgs &args, const Source &source, int32_t value_head_size) {
 }
 
 template <typename Source>
-void PvRowBlock(const AttendArgs &args, int32_t first_row, int32_t num_rows, const Source &source,
-                const PairProbabilities &probabilities, const RowBlockState &block,
-                Prefetcher *prefetcher) {
+void PvRowBlock(const AttendArgs &args, int32_t first_row, int32_t num_rows, int32_t num_keys,
+                const Source &source, const PairProbabilities &probabilities,
+                const RowBlockState &block, Prefetcher *prefetcher) {
   ForEachBlock<kRows>(num_rows, [&](auto rows, int32_t r) {
     PvArgs pv;
     pv.probabilities = probabilities.rows + r * kKeyTile;
     pv.alpha = block.alpha + r;
     pv.acc = args.state.acc + (first_row + r) * args.state.acc_stride;
     pv.acc_stride = args.state.acc_stride;
-    pv.num_pairs = (args.tile.num_keys + 1) / 2;
+    pv.num_pairs = (num_keys + 1) / 2;
     pv.prefetcher = prefetcher;
     PvRows<rows.kCount>(pv, source, args.value_head_size);
   });
@@ -326,6 +326,8 @@ void Attend(const AttendArgs &args) {
   const uint16_t *query = static_cast<const uint16_t *>(args.query);
   for (int32_t row = 0; row < args.num_rows; row += kRowBlock) {
     const int32_t num_rows = Minimum(kRowBlock, args.num_rows - row);
+    const int32_t num_seen = NumSeenKeys(args, row, num_rows);
+    if (num_seen == 0) continue;
     ForEachBlock<kRows>(num_rows, [&](auto rows, int32_t r) {
       QkBlock<rows.kCount>(query + int64_t{row + r} * args.head_size, key_pairs, args.head_size,
                            &prefetcher, block.scores + r * kKeyTile);
@@ -333,10 +335,11 @@ void Attend(const AttendArgs &args) {
     SoftmaxRows<BFloat16Bits>(args, row, num_rows, /*first_key=*/0, kKeyTile, &block,
                               &probabilities);
     if (is_direct) {
-      PvRowBlock(args, row, num_rows, PairsOfRows{args.tile}, probabilities, block, &prefetcher);
-    } else {
-      PvRowBlock(args, row, num_rows, PackedPairs{value_pairs, value_stride}, probabilities, block,
+      PvRowBlock(args, row, num_rows, num_seen, PairsOfRows{args.tile}, probabilities, block,
                  &prefetcher);
+    } else {
+      PvRowBlock(args, row, num_rows, num_seen, PackedPairs{value_pairs, value_stride},
+                 probabilities, block, &prefetcher);
     }
   }
 }
@@ -345,7 +348,7 @@ void Attend(const AttendArgs &args) {
 
 const DTypeKernels kBFloat16Kernels = {kKeyTile,
                                        0,
-                                       128,
+                                       256,
                                        PackedQueryBytes,
                                        ScratchBytes,
                                        PackQuery,
