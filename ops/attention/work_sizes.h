@@ -31,7 +31,8 @@ constexpr int64_t kStateBudgetBytes = 256 * 1024;
 // kMinReadBytes for the sake of ending in one phase. Two cores, 8 heads of 256 bytes. Zen 4 (AVX2),
 // batch 1, 2,048 keys: 1.20 ms with one head a piece, 0.78 with two, 0.62 with four. Zen 5, 2,048
 // shared keys, eight heads a piece instead of four: batch 1 1.14 of the time (AVX2; two phases
-// instead of one), batch 4 0.79 (AVX-512) and 0.90 (AVX2), batch 8 0.89 and 0.96.
+// instead of one), batch 4 0.79 to 0.96 (AVX-512) and 0.90 (AVX2), batch 8 0.89 to
+// 0.93 and 0.96.
 constexpr int64_t kReadBytes = 2048;
 constexpr int64_t kMinReadBytes = 1024;
 
@@ -39,8 +40,9 @@ constexpr int64_t kMinReadBytes = 1024;
 constexpr int64_t kPiecesPerThread = 3;
 
 // The same in phase 2 by itself where there are no more requests than threads: one that wakes late
-// must find something left to do. Zen 5, two cores, 256 shared keys and 64 of each request's own: 2
-// requests 0.143 ms with a piece each, 0.098 with two; but 3 requests 0.186, 0.210 with two each.
+// must find something left to do. Zen 5, two cores, a piece for each request / two: 2 requests with
+// 256 shared keys and 64 of their own 0.143 / 0.098 ms; but 3 requests with 512 and 128 0.186 /
+// 0.210.
 constexpr int64_t kFinalPiecesPerThread = 2;
 
 // Preparing a tile (reading, widening, transposing) costs about as much as this many rows attending
