@@ -105,6 +105,13 @@ void WidenForReading(const Plan &plan, const Unit &unit, int32_t num_threads, Cu
   cut->heads = std::max(cut->heads, static_cast<int32_t>(heads));
 }
 
+// Whether the unit's spans divide among several threads with hardly any of them idle.
+bool DoSpansFill(const Unit &unit, int32_t num_threads) {
+  const int64_t num_spans = NumSpans(unit);
+  const int64_t num_turns = CeilDiv(num_spans, num_threads);
+  return num_threads > 1 && num_turns * num_threads * (1 - kMostIdle) <= num_spans;
+}
+
 // End of a piece of `count` kv heads that begins at `head`.
 int32_t HeadEnd(const Plan &plan, int32_t head, int32_t count) {
   return head + std::min(count, plan.heads.kv_head_num - head);
@@ -342,10 +349,12 @@ void PlanRelayAttention(const RelayAttentionProblem &problem, const TileKernels 
     Cut cut = ChooseCut(*plan, unit, pieces, /*prefer_spans=*/true);
     WidenForReading(*plan, unit, num_threads, &cut);
     // A prefix that one request reads alone is attended in phase 2, before the request's own keys,
-    // if its kv heads keep the threads busy: one phase ends sooner than two.
+    // if its kv heads keep the threads busy: one phase ends sooner than two. Unless its spans do:
+    // whole tokens are read faster than parts of them.
     const bool is_alone = unit.num_members == 1;
     const int64_t most_pieces = kv_heads / HeadsToRead(*plan, kMinReadBytes);
-    if (!is_alone || most_pieces < std::min<int64_t>(pieces, num_threads)) {
+    const bool do_heads_suffice = most_pieces >= std::min<int64_t>(pieces, num_threads);
+    if (!is_alone || !do_heads_suffice || DoSpansFill(unit, num_threads)) {
       AddPartialPieces(cut, u, plan);
     }
   }

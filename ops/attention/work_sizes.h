@@ -36,6 +36,11 @@ constexpr int64_t kStateBudgetBytes = 256 * 1024;
 constexpr int64_t kReadBytes = 2048;
 constexpr int64_t kMinReadBytes = 1024;
 
+// Part of the threads' time that may be idle where a prefix is cut by spans for the sake of reading
+// whole tokens. An Intel server with AVX-512 alone, two cores, batch 1, 8 heads of 256 bytes, by
+// kv heads in one phase / by spans: prefix 2,048 0.599 / 0.498 ms, 4,096 1.097 / 0.875 ms.
+constexpr double kMostIdle = 1.0 / 8;
+
 // Pieces per thread that a plan aims at, so that threads end together.
 constexpr int64_t kPiecesPerThread = 3;
 

@@ -13,6 +13,7 @@
 #include <immintrin.h>
 
 #include <cstring>
+#include <type_traits>
 
 #include "cpu/isa_tables.h"
 
@@ -98,23 +99,31 @@ struct Simd {
     std::memcpy(p, all, count * sizeof(T));
   }
 
+  // Of two float16 in a word, taking each out costs more than transposing them widened.
   template <typename T>
-  static constexpr int32_t kTransposeElements = kLanes;
-
-  // head_size is a multiple of 8: num_elements is always 8. The full block stays free of branches.
+  static constexpr int kWordElements = std::is_same_v<T, BFloat16Bits> ? 2 : 1;
   template <typename T>
-  static void TransposeKeys(const T *const *rows, int32_t num_rows, int32_t first,
-                            int32_t /*num_elements*/, float *out) {
-    Vec r[8];
-    if (num_rows == 8) {
-#pragma GCC unroll 8
-      for (int i = 0; i < 8; ++i) r[i] = LoadElements(rows[i] + first);
-    } else {
-      for (int i = 0; i < 8; ++i) r[i] = i < num_rows ? LoadElements(rows[i] + first) : Zero();
-    }
-    Transpose8x8(r);
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) Store(out + i * kQkKeys, r[i]);
+  static Vec LoadWords(const T *p) {
+    return LoadElements(p);
+  }
+  static Vec LoadWords(const BFloat16Bits *p) { return _mm256_loadu_ps(AsFloats(p)); }
+  template <typename T>
+  static Vec LoadFirstWords(const T *p, int32_t count) {
+    return LoadFirstElements(p, count);
+  }
+  static Vec LoadFirstWords(const BFloat16Bits *p, int32_t count) {
+    return LoadFirstElements(AsFloats(p), count);
+  }
+  template <int kIndex, typename T>
+  static Vec WidenWords(T, Vec words) {
+    return words;
+  }
+  template <int kIndex>
+  static Vec WidenWords(BFloat16Bits, Vec words) {
+    const __m256i pairs = _mm256_castps_si256(words);
+    if (kIndex == 0) return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+    const __m256i upper = _mm256_set1_epi32(static_cast<int32_t>(0xffff0000u));
+    return _mm256_castsi256_ps(_mm256_and_si256(pairs, upper));
   }
 
   static void MaxOfEach4(Vec a, Vec b, Vec c, Vec d, float *out) {
@@ -130,7 +139,29 @@ struct Simd {
     _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps(abcd, 1)));
   }
 
+  // 4x4 blocks inside the 128-bit lanes, then the lanes themselves.
+  [[gnu::always_inline]] static void Transpose(Vec *r) {
+    Vec t[8];
+#pragma GCC unroll 2
+    for (int i = 0; i < 8; i += 4) {
+      const Vec ab_low = _mm256_unpacklo_ps(r[i], r[i + 1]);
+      const Vec ab_high = _mm256_unpackhi_ps(r[i], r[i + 1]);
+      const Vec cd_low = _mm256_unpacklo_ps(r[i + 2], r[i + 3]);
+      const Vec cd_high = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
+      t[i] = _mm256_shuffle_ps(ab_low, cd_low, 0x44);
+      t[i + 1] = _mm256_shuffle_ps(ab_low, cd_low, 0xee);
+      t[i + 2] = _mm256_shuffle_ps(ab_high, cd_high, 0x44);
+      t[i + 3] = _mm256_shuffle_ps(ab_high, cd_high, 0xee);
+    }
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) {
+      r[c] = _mm256_permute2f128_ps(t[c], t[4 + c], 0x20);
+      r[4 + c] = _mm256_permute2f128_ps(t[c], t[4 + c], 0x31);
+    }
+  }
+
  private:
+  static const float *AsFloats(const BFloat16Bits *p) { return reinterpret_cast<const float *>(p); }
   static __m256i FirstLanes(int32_t count) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   }
@@ -155,27 +186,6 @@ struct Simd {
         _mm256_blendv_ps(_mm256_castsi256_ps(rounded), _mm256_castsi256_ps(quiet), is_nan);
     const __m256i high = _mm256_srli_epi32(_mm256_castps_si256(result), 16);
     return _mm_packus_epi32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
-  }
-
-  // r[i] lane j <- r[j] lane i: 4x4 blocks inside the 128-bit lanes, then the lanes themselves.
-  [[gnu::always_inline]] static void Transpose8x8(Vec *r) {
-    Vec t[8];
-#pragma GCC unroll 2
-    for (int i = 0; i < 8; i += 4) {
-      const Vec ab_low = _mm256_unpacklo_ps(r[i], r[i + 1]);
-      const Vec ab_high = _mm256_unpackhi_ps(r[i], r[i + 1]);
-      const Vec cd_low = _mm256_unpacklo_ps(r[i + 2], r[i + 3]);
-      const Vec cd_high = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
-      t[i] = _mm256_shuffle_ps(ab_low, cd_low, 0x44);
-      t[i + 1] = _mm256_shuffle_ps(ab_low, cd_low, 0xee);
-      t[i + 2] = _mm256_shuffle_ps(ab_high, cd_high, 0x44);
-      t[i + 3] = _mm256_shuffle_ps(ab_high, cd_high, 0xee);
-    }
-#pragma GCC unroll 4
-    for (int c = 0; c < 4; ++c) {
-      r[c] = _mm256_permute2f128_ps(t[c], t[4 + c], 0x20);
-      r[4 + c] = _mm256_permute2f128_ps(t[c], t[4 + c], 0x31);
-    }
   }
 };
 

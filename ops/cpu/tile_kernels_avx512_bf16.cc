@@ -48,7 +48,7 @@ inline void StoreKeyPairs(const __m512i *rows, uint32_t *out) {
   Vec r[kPairs];
 #pragma GCC unroll 16
   for (int i = 0; i < kPairs; ++i) r[i] = _mm512_castsi512_ps(rows[i]);
-  Simd::Transpose16x16(r);
+  Simd::Transpose(r);
 #pragma GCC unroll 16
   for (int i = 0; i < kPairs; ++i) {
     _mm512_storeu_si512(out + i * kKeyTile, _mm512_castps_si512(r[i]));

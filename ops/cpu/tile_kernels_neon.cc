@@ -12,6 +12,7 @@
 #include <arm_neon.h>
 
 #include <cstring>
+#include <type_traits>
 
 #include "cpu/isa_tables.h"
 
@@ -91,23 +92,39 @@ struct Simd {
     std::memcpy(p, all, count * sizeof(T));
   }
 
+  // Of two float16 in a word, taking each out costs more than transposing them widened.
   template <typename T>
-  static constexpr int32_t kTransposeElements = kLanes;
-
-  // head_size is a multiple of 8: num_elements is always 4.
+  static constexpr int kWordElements = std::is_same_v<T, BFloat16Bits> ? 2 : 1;
   template <typename T>
-  static void TransposeKeys(const T *const *rows, int32_t num_rows, int32_t first,
-                            int32_t /*num_elements*/, float *out) {
-    Vec r[4];
-    for (int i = 0; i < 4; ++i) r[i] = i < num_rows ? LoadElements(rows[i] + first) : Zero();
+  static Vec LoadWords(const T *p) {
+    return LoadElements(p);
+  }
+  static Vec LoadWords(const BFloat16Bits *p) { return vreinterpretq_f32_u16(vld1q_u16(&p->bits)); }
+  template <typename T>
+  static Vec LoadFirstWords(const T *p, int32_t count) {
+    T first[kLanes * kWordElements<T>] = {};
+    std::memcpy(first, p, count * kWordElements<T> * sizeof(T));
+    return LoadWords(first);
+  }
+  static void Transpose(Vec *r) {
     const Vec ab_low = vzip1q_f32(r[0], r[2]);
     const Vec ab_high = vzip2q_f32(r[0], r[2]);
     const Vec cd_low = vzip1q_f32(r[1], r[3]);
     const Vec cd_high = vzip2q_f32(r[1], r[3]);
-    Store(out, vzip1q_f32(ab_low, cd_low));
-    Store(out + kQkKeys, vzip2q_f32(ab_low, cd_low));
-    Store(out + 2 * kQkKeys, vzip1q_f32(ab_high, cd_high));
-    Store(out + 3 * kQkKeys, vzip2q_f32(ab_high, cd_high));
+    r[0] = vzip1q_f32(ab_low, cd_low);
+    r[1] = vzip2q_f32(ab_low, cd_low);
+    r[2] = vzip1q_f32(ab_high, cd_high);
+    r[3] = vzip2q_f32(ab_high, cd_high);
+  }
+  template <int kIndex, typename T>
+  static Vec WidenWords(T, Vec words) {
+    return words;
+  }
+  template <int kIndex>
+  static Vec WidenWords(BFloat16Bits, Vec words) {
+    const uint32x4_t pairs = vreinterpretq_u32_f32(words);
+    if (kIndex == 0) return vreinterpretq_f32_u32(vshlq_n_u32(pairs, 16));
+    return vreinterpretq_f32_u32(vandq_u32(pairs, vdupq_n_u32(0xffff0000u)));
   }
 
   static void MaxOfEach4(Vec a, Vec b, Vec c, Vec d, float *out) {
