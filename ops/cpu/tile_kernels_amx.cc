@@ -65,7 +65,7 @@ static_assert(kPairs == kTileRows, "16 pairs are a tile row of a and a tile colu
 #include MINDSPORE_RELAY_AMX_TILES
 #include "cpu/amx_products.inc"
 
-// Scratch: keys, values.
+// Scratch: keys, values; one row tile needs the first of it.
 template <typename T>
 int64_t ScratchBytes(int32_t head_size, int32_t value_head_size) {
   return kMaxTileKeys / kKeyTile *
@@ -96,13 +96,6 @@ struct TileProbabilities {
   }
 };
 
-// What Attend passes on: the call and its packed operands.
-struct PackedCall {
-  const AttendArgs &args;
-  const char *keys;
-  const char *values;
-};
-
 // A row block on its way: scores, then probabilities, of kKeyTile keys at a time.
 template <int kNumTerms>
 struct TileBlock {
@@ -123,32 +116,32 @@ void RunProductOfRows(int32_t num_rows, const TileProduct &product, Prefetcher *
   }
 }
 
-// scores <- query . key
+// scores <- query . key, of block->num_keys keys from block->first_key on, whose tiles begin at
+// `keys`
 template <typename T>
-void MultiplyQueryKey(const PackedCall &call, Prefetcher *prefetcher, TileBlock<kTerms<T>> *block) {
-  const AttendArgs &args = call.args;
+void MultiplyQueryKey(const AttendArgs &args, const char *keys, Prefetcher *prefetcher,
+                      float *scores, const TileBlock<kTerms<T>> &block) {
   const int64_t group_bytes = NumQkSteps(args.head_size) * kTerms<T> * kTileBytes;
   TileProduct product;
-  product.a = {static_cast<const char *>(args.query) + block->first_row / kTileRows * group_bytes,
+  product.a = {static_cast<const char *>(args.query) + block.first_row / kTileRows * group_bytes,
                group_bytes};
-  product.b = {call.keys + block->first_key / kKeyTile * KeyTilesBytes<T>(args.head_size),
-               group_bytes};
-  product.c = block->state.scores;
+  product.b = {keys, group_bytes};
+  product.c = scores;
   product.c_stride = kKeyTile;
-  product.num_columns = static_cast<int32_t>(RoundUpTo(block->num_keys, kTileRows) / kTileRows);
+  product.num_columns = static_cast<int32_t>(RoundUpTo(block.num_keys, kTileRows) / kTileRows);
   product.num_steps = NumQkSteps(args.head_size);
-  RunProductOfRows<kTerms<T>, !kAdds>(block->num_rows, product, prefetcher);
+  RunProductOfRows<kTerms<T>, !kAdds>(block.num_rows, product, prefetcher);
 }
 
-// acc <- acc + probabilities . value
-template <typename T>
-void AddProbabilityValue(const PackedCall &call, Prefetcher *prefetcher,
-                         const TileBlock<kTerms<T>> &block) {
-  const AttendArgs &args = call.args;
+// acc <- acc + probabilities . value, of the block's keys, whose tiles begin at `values` with
+// kSteps of a column side by side; their probabilities begin at step first_step.
+template <typename T, int kSteps>
+void AddProbabilityValue(const AttendArgs &args, const char *values, int32_t first_step,
+                         Prefetcher *prefetcher, const TileBlock<kTerms<T>> &block) {
   TileProduct product;
-  product.a = {block.probabilities.tiles, TileProbabilities<kTerms<T>>::kRowTileBytes};
-  product.b = {call.values + block.first_key / kKeyTile * ValueTilesBytes<T>(args.value_head_size),
-               kPvSteps * kTerms<T> * kTileBytes};
+  product.a = {block.probabilities.tiles + first_step * kTerms<T> * kTileBytes,
+               TileProbabilities<kTerms<T>>::kRowTileBytes};
+  product.b = {values, kSteps * kTerms<T> * kTileBytes};
   product.c = args.state.acc + block.first_row * args.state.acc_stride;
   product.c_stride = args.state.acc_stride;
   product.num_columns = NumPvColumns(args.value_head_size);
@@ -191,19 +184,55 @@ class FlushSubnormals {
   const uint32_t before_;
 };
 
+// Probabilities of the block's keys, and its accumulators scaled to the new maximum.
 template <typename T>
-void AttendBlock(const PackedCall &call, Prefetcher *prefetcher, TileBlock<kTerms<T>> *block) {
-  const AttendArgs &args = call.args;
-  for (int32_t key = 0; key < args.tile.num_keys; key += kKeyTile) {
+void UpdateSoftmax(const AttendArgs &args, TileBlock<kTerms<T>> *block) {
+  SoftmaxRows<T>(args, block->first_row, block->num_rows, block->first_key,
+                 static_cast<int32_t>(RoundUpTo(block->num_keys, 2 * kPairs)), &block->state,
+                 &block->probabilities);
+  RescaleRows(args, *block);
+}
+
+template <typename T>
+void AttendBlock(const AttendArgs &args, const char *keys, const char *values,
+                 Prefetcher *prefetcher, TileBlock<kTerms<T>> *block) {
+  const int32_t num_seen = NumSeenKeys(args, block->first_row, block->num_rows);
+  for (int32_t key = 0; key < num_seen; key += kKeyTile) {
     block->first_key = key;
     block->num_keys = Minimum(args.tile.num_keys - key, kKeyTile);
-    if (NumSeenKeys(args, block->first_row, block->num_rows) <= key) continue;
-    MultiplyQueryKey<T>(call, prefetcher, block);
-    SoftmaxRows<T>(args, block->first_row, block->num_rows, key,
-                   static_cast<int32_t>(RoundUpTo(block->num_keys, 2 * kPairs)), &block->state,
-                   &block->probabilities);
-    RescaleRows(args, *block);
-    AddProbabilityValue<T>(call, prefetcher, *block);
+    MultiplyQueryKey<T>(args, keys + key / kKeyTile * KeyTilesBytes<T>(args.head_size), prefetcher,
+                        block->state.scores, *block);
+    UpdateSoftmax<T>(args, block);
+    AddProbabilityValue<T, kPvSteps>(
+        args, values + key / kKeyTile * ValueTilesBytes<T>(args.value_head_size),
+        /*first_step=*/0, prefetcher, *block);
+  }
+}
+
+// The same for one row tile and at most kKeyTile keys: they are packed 32 at a time, and read while
+// they are in the L1 cache, all in the same place.
+template <typename T>
+void AttendOneTile(const AttendArgs &args, Prefetcher *prefetcher, char *packed) {
+  constexpr int32_t kStepKeys = 2 * kPairs;
+  const int32_t num_keys = args.tile.num_keys;
+  TileBlock<kTerms<T>> block;
+  block.first_row = 0;
+  block.num_rows = args.num_rows;
+  if (NumSeenKeys(args, 0, args.num_rows) == 0) return;
+  for (int32_t key = 0; key < num_keys; key += kStepKeys) {
+    block.first_key = key;
+    block.num_keys = Minimum(num_keys - key, kStepKeys);
+    PackKeys<T>(args, key, key + block.num_keys, prefetcher, packed);
+    MultiplyQueryKey<T>(args, packed, prefetcher, block.state.scores + key, block);
+  }
+  block.first_key = 0;
+  block.num_keys = num_keys;
+  UpdateSoftmax<T>(args, &block);
+  for (int32_t key = 0; key < num_keys; key += kStepKeys) {
+    block.first_key = key;
+    block.num_keys = Minimum(num_keys - key, kStepKeys);
+    PackValues<T, 1>(args, key, key + block.num_keys, prefetcher, packed);
+    AddProbabilityValue<T, 1>(args, packed, key / kStepKeys, prefetcher, block);
   }
 }
 
@@ -225,17 +254,22 @@ void Attend(const AttendArgs &args) {
   const FlushSubnormals flush;
   char *keys = static_cast<char *>(args.scratch);
   char *values = keys + kMaxTileKeys / kKeyTile * KeyTilesBytes<T>(args.head_size);
+  const int32_t num_keys = args.tile.num_keys;
   Prefetcher prefetcher(args, NumPrefetchSteps(args));
-  PackKeys<T>(args, &prefetcher, keys);
-  PackValues<T>(args, &prefetcher, values);
-  const PackedCall call = {args, keys, values};
   TileRows tile_rows;
-  TileBlock<kTerms<T>> block;
-  for (int32_t row = 0; row < args.num_rows; row += kRowBlock) {
-    block.first_row = row;
-    block.num_rows = Minimum(kRowBlock, args.num_rows - row);
-    tile_rows.Configure(block.num_rows);
-    AttendBlock<T>(call, &prefetcher, &block);
+  if (args.num_rows <= kTileRows && num_keys <= kKeyTile) {
+    tile_rows.Configure(args.num_rows);
+    AttendOneTile<T>(args, &prefetcher, keys);
+  } else {
+    PackKeys<T>(args, 0, num_keys, &prefetcher, keys);
+    PackValues<T, kPvSteps>(args, 0, num_keys, &prefetcher, values);
+    TileBlock<kTerms<T>> block;
+    for (int32_t row = 0; row < args.num_rows; row += kRowBlock) {
+      block.first_row = row;
+      block.num_rows = Minimum(kRowBlock, args.num_rows - row);
+      tile_rows.Configure(block.num_rows);
+      AttendBlock<T>(args, keys, values, &prefetcher, &block);
+    }
   }
   Tiles::Release();
 }

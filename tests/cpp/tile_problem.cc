@@ -365,7 +365,7 @@ std::vector<KernelsUnderTest> AllKernels() {
   }
 #endif
 #if defined(MINDSPORE_RELAY_TEST_AMX_EMULATED)
-  if (GetCpuFeatures().has_avx512_bf16) {
+  if (GetCpuFeatures().has_avx512) {
     all.push_back({"amx_emulated", DType::kFloat16, &amx_emulated::kFloat16Kernels});
     all.push_back({"amx_emulated", DType::kBFloat16, &amx_emulated::kBFloat16Kernels});
   }
