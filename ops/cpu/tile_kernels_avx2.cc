@@ -15,6 +15,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "cpu/features.h"
 #include "cpu/isa_tables.h"
 
 namespace mindspore_relay::avx2 {

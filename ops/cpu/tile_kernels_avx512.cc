@@ -13,6 +13,7 @@
 // float16's accuracy (docs/cpu_kernels.md).
 #include <immintrin.h>
 
+#include "cpu/features.h"
 #include "cpu/isa_tables.h"
 
 namespace mindspore_relay::avx512 {
