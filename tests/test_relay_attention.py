@@ -61,6 +61,23 @@ def test_path_and_number_of_threads_do_not_change_a_bit(isa, num_threads, case, 
             assert_same_bits(run(problem, path=path), expected, name)
 
 
+@pytest.mark.parametrize("prefix", [2048, 3000, 4096])
+def test_a_long_prefix_of_one_request(isa, num_threads, prefix):
+    """Two, three or four spans: cut by spans or by kv heads, as the number of threads divides them."""
+    case = RelayCase(
+        *(f"alone_{prefix}", (prefix + 70,), (0,), (prefix,)),
+        **{"head_num": 16, "kv_head_num": 8, "head_size": 128, "form": "paged", "block_size": 16},
+    )
+    problem = build(case, "float16", seed=prefix)
+    num_threads(1)
+    expected = output, lse = run(problem)
+    assert_attention_close(output, expect(problem), case.name, lse)
+    for threads in (2, 3, 4, 8):
+        num_threads(threads)
+        for path in ("auto", "relay", "plain"):
+            assert_same_bits(run(problem, path=path), expected, f"{threads} threads, {path}")
+
+
 def test_large_float16_scores_of_head_size_224(isa):
     """Found by the fuzzer: the seed matters, one row of 96 erred twice its budget."""
     case = RelayCase(
