@@ -63,7 +63,7 @@ def test_path_and_number_of_threads_do_not_change_a_bit(isa, num_threads, case, 
 
 @pytest.mark.parametrize("prefix", [2048, 3000, 4096])
 def test_a_long_prefix_of_one_request(isa, num_threads, prefix):
-    """Two, three or four spans: cut by spans or by kv heads, as the number of threads divides them."""
+    """Spans or kv heads are what is cut, as the number of threads divides them."""
     case = RelayCase(
         *(f"alone_{prefix}", (prefix + 70,), (0,), (prefix,)),
         **{"head_num": 16, "kv_head_num": 8, "head_size": 128, "form": "paged", "block_size": 16},
