@@ -140,9 +140,10 @@ def _random_prefix(rng, common):
     )
 
 
-# The float32 budget takes the errors of n additions for the square root of n (numerics._sum_unit): so
-# they are as a rule. Of the millions of rows here one in some runs errs a little more: with four keys
-# of head_size 64 and scores up to 20 by 0.3 % (seed 1344676200, problem 1521, as old kernels did).
+# The float32 budget takes the errors of n additions for the square root of n (numerics._sum_unit):
+# so they are as a rule. Of the millions of rows here one in some runs errs a little more: with four
+# keys of head_size 64 and scores up to 20 by 0.3 % (seed 1344676200, problem 1521, as old kernels
+# did).
 FLOAT32_SLACK = 1.25
 
 
