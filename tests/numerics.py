@@ -7,9 +7,9 @@
 A row is one token and one head; its error is the largest over its elements. The plain formula is
 `reference.attend_plain`. "One rounding" is
 
-* float16, bfloat16: half a unit in the last place of the row's largest element;
-* float32: what float32 sums cannot avoid, carried to the output to first order
-  (`_float32_rounding`). Half a unit of the output would be no measure here: the plain formula
+* half a unit in the last place of the row's largest element;
+* float32: besides, what float32 sums cannot avoid, carried to the output to first order
+  (`_float32_rounding`). Half a unit of the output alone would be no measure here: the plain formula
   rounds no more often than any other float32 program, so in some rows it is right by luck, and
   programs that only sum in another order would fail.
 
@@ -59,11 +59,10 @@ def expect(problem):
     _, plain_output, plain_lse = run(reference.attend_plain(problem.dtype))
     _, output_rounding, lse_rounding = run(_float32_rounding(_TERM_UNIT[problem.dtype]))
 
-    if problem.dtype != "float32":
-        output_rounding = half_unit_of_row(output, problem.dtype)
-    else:
-        output_rounding = _row_max(np.where(np.isnan(output), 0.0, output_rounding))
-    budget = 2.0 * _row_max(_difference(plain_output, output)) + output_rounding
+    budget = 2.0 * _row_max(_difference(plain_output, output))
+    budget = budget + half_unit_of_row(output, problem.dtype)
+    if problem.dtype == "float32":
+        budget = budget + _row_max(np.where(np.isnan(output), 0.0, output_rounding))
     lse_rounding = np.where(np.isnan(lse), 0.0, lse_rounding) + 2.0**-23 * _finite(lse)
     lse_budget = 2.0 * _difference(plain_lse, lse) + lse_rounding
     if not np.isfinite(budget).all() or not np.isfinite(lse_budget).all():
