@@ -16,7 +16,7 @@ struct CpuFeatures {
   bool has_amx_bf16;     // AMX TILE and BF16, permitted for this process, and has_avx512_bf16
   bool has_neon_fp16;    // aarch64 with Armv8.2 half-precision arithmetic
   // The vendor is AMD: its vdpbf16ps does two operations where an FMA does one; Intel's does half
-  // of one.
+  // of one, and Intel's FMA ports are also those that widen.
   bool is_amd;
 };
 

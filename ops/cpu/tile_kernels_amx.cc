@@ -14,7 +14,8 @@
 //       tmm4, 5         a: queries of the two row tiles
 //       tmm6, 7         b: key pairs of 16 keys; for float16 high and low
 //   PV  the same with c: acc of 16 value elements, a: probabilities, b: value pairs
-// A row tile has as many rows as there are, since a product takes a cycle for each.
+// A row tile has as many rows as there are, since a product takes a cycle for each. One row tile
+// alone attends 32 keys as soon as they are packed: AttendOneTile.
 //
 // Pairs of the sum of PV are keys i and i + 16 of 32: probabilities of two registers are then
 // paired by a shift and a blend.
