@@ -12,6 +12,7 @@
 #include <sys/auxv.h>
 #endif
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -67,6 +68,7 @@ bool IsAmd() {
 CpuFeatures Detect() {
   CpuFeatures features = {};
   features.is_amd = IsAmd();
+  features.l1_data_bytes = std::max(0l, sysconf(_SC_LEVEL1_DCACHE_SIZE));
   const CpuidLeaf leaf1 = Cpuid(1, 0);
   const bool has_osxsave = Bit(leaf1.ecx, 27);  // without it xgetbv itself is illegal
   if (!has_osxsave) return features;

@@ -6,6 +6,8 @@
 #ifndef MINDSPORE_RELAY_CPU_FEATURES_H_
 #define MINDSPORE_RELAY_CPU_FEATURES_H_
 
+#include <cstdint>
+
 namespace mindspore_relay {
 
 // A set is present when the CPU reports it and the operating system saves its registers.
@@ -18,6 +20,7 @@ struct CpuFeatures {
   // The vendor is AMD: its vdpbf16ps does two operations where an FMA does one; Intel's does half
   // of one, and Intel's FMA ports are also those that widen.
   bool is_amd;
+  int64_t l1_data_bytes;  // of a core; 0: not known
 };
 
 // Found once per process. The first call asks Linux for the permission to use AMX tiles where the

@@ -28,6 +28,7 @@
 
 #include <cstring>
 
+#include "cpu/features.h"
 #include "cpu/isa_tables.h"
 
 // A test build names another set of instructions and another namespace.
@@ -45,7 +46,6 @@ constexpr int32_t kRowBlock = 2 * kTileRows;
 // Packing a tile costs as much as two row blocks, and blocks above the diagonal are skipped.
 constexpr int32_t kQueryTileRows = 512;
 constexpr bool kFlushesSubnormals = true;
-constexpr int kPrefetchLocality = 3;
 
 // What LDTILECFG reads.
 struct alignas(64) TileConfig {

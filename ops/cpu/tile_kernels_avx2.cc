@@ -192,7 +192,7 @@ struct Simd {
 
 constexpr int32_t kRowBlock = 24;
 constexpr bool kFlushesSubnormals = false;
-constexpr int kPrefetchLocality = 2;
+inline bool FetchesIntoL1() { return false; }
 
 #include "cpu/tile_common.inc"
 #include "cpu/tile_kernels_simd.inc"

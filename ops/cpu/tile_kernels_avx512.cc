@@ -21,7 +21,6 @@ namespace {
 
 constexpr int32_t kRowBlock = 24;
 constexpr bool kFlushesSubnormals = false;
-constexpr int kPrefetchLocality = 3;
 
 #include "cpu/simd_avx512.inc"
 #include "cpu/tile_common.inc"

@@ -14,6 +14,7 @@
 
 #include <cstring>
 
+#include "cpu/features.h"
 #include "cpu/isa_tables.h"
 
 namespace mindspore_relay::avx512_bf16 {
@@ -21,7 +22,6 @@ namespace {
 
 constexpr int32_t kRowBlock = 24;
 constexpr bool kFlushesSubnormals = false;
-constexpr int kPrefetchLocality = 3;
 constexpr int kRows = 6;     // rows of a register block
 constexpr int kVectors = 4;  // vectors of a register block
 constexpr int32_t kBlockElements = kVectors * 16;

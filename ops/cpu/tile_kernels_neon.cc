@@ -149,7 +149,7 @@ struct Simd {
 
 constexpr int32_t kRowBlock = 24;
 constexpr bool kFlushesSubnormals = false;
-constexpr int kPrefetchLocality = 3;
+inline bool FetchesIntoL1() { return true; }
 
 #include "cpu/tile_common.inc"
 #include "cpu/tile_kernels_simd.inc"
