@@ -24,6 +24,7 @@ _MODULE_OF = {
     "make_alibi_mask": "masks",
     "make_alibi_mask_128": "masks",
     "merge_attention_states": "operators",
+    "pack_share": "packed_share",
     "prefix_encoder": "operators",
     "relay_attention": "operators",
     "reshape_and_cache": "operators",

@@ -138,11 +138,11 @@ def shape_carrier(op, head_num, are_tensors, *num_tensors):
     if not isinstance(head_num, int):
         raise TypeError(f"{op}: head_num must be an int, got {type(head_num).__name__}")
     # No tensor has a negative dimension; the library's checks will name such a head_num.
-    return _empty_tensor(0, max(head_num, 0), *num_tensors)
+    return empty_tensor(0, max(head_num, 0), *num_tensors)
 
 
 @functools.lru_cache(maxsize=256)
-def _empty_tensor(*shape):
+def empty_tensor(*shape):
     return Tensor(np.zeros(shape, np.int8))
 
 

@@ -18,7 +18,7 @@ MAX_RANK = 6
 # MsRelayStatus
 OK, INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, INTERNAL, INTERRUPTED = range(6)
 # MsRelayDType
-FLOAT32, FLOAT16, BFLOAT16, INT32, UINT32 = range(1, 6)
+FLOAT32, FLOAT16, BFLOAT16, INT32, UINT32, UINT8 = range(1, 7)
 
 DTYPE_NAMES = {
     FLOAT32: "float32",
@@ -26,6 +26,7 @@ DTYPE_NAMES = {
     BFLOAT16: "bfloat16",
     INT32: "int32",
     UINT32: "uint32",
+    UINT8: "uint8",
 }
 # uint16 is the package's NumPy storage of bfloat16, see bfloat16.py.
 _DTYPE_OF_NUMPY = {
@@ -34,6 +35,7 @@ _DTYPE_OF_NUMPY = {
     np.dtype(np.uint16): BFLOAT16,
     np.dtype(np.int32): INT32,
     np.dtype(np.uint32): UINT32,
+    np.dtype(np.uint8): UINT8,
 }
 
 
@@ -65,6 +67,7 @@ class MsRelayOptions(ctypes.Structure):
         ("lse", ctypes.POINTER(MsRelayTensor)),
         ("block_tables", ctypes.POINTER(MsRelayTensor)),
         ("share_block_tables", ctypes.POINTER(MsRelayTensor)),
+        ("packed_share", ctypes.POINTER(MsRelayTensorList)),
     )
 
 
@@ -105,6 +108,10 @@ def functions():
         ),
         "MsRelayAttention": run_arguments,
         "MsRelayReshapeAndCache": [tensor] * 5 + [handle],
+        "MsRelayPackShareGetSize": (
+            [ctypes.c_int32] * 4 + [ctypes.c_int64, ctypes.POINTER(ctypes.c_uint64), handle]
+        ),
+        "MsRelayPackShare": [tensor] * 3 + [ctypes.c_int32, ctypes.c_int64, tensor, handle],
         "MsRelayMergeAttentionStates": [tensor] * 6 + [handle],
     }
     for name, types in argument_types.items():
@@ -143,8 +150,8 @@ def describe(op, argument, array, is_output=False):
     Args:
         op, argument: names for messages.
         array: NumPy array (uint16: bfloat16 bit patterns), or an object with `__dlpack__` whose
-            memory the CPU reads; float16, bfloat16, float32, int32 or uint32. Or an MsRelayTensor,
-            which is returned.
+            memory the CPU reads; float16, bfloat16, float32, int32, uint32 or uint8. Or an
+            MsRelayTensor, which is returned.
         is_output: whether the array will be written.
 
     Returns:
@@ -200,8 +207,8 @@ def _describe_numpy(op, argument, array, is_output):
 def dtype_error(op, argument, dtype):
     """The exception for an array whose dtype no argument has."""
     return TypeError(
-        f"{op}: {argument} must have dtype float16, bfloat16 (in NumPy uint16), float32, int32 or "
-        f"uint32, got {dtype}"
+        f"{op}: {argument} must have dtype float16, bfloat16 (in NumPy uint16), float32, int32, "
+        f"uint32 or uint8, got {dtype}"
     )
 
 
@@ -232,6 +239,7 @@ _DTYPE_OF_DLPACK = {
     (4, 16): BFLOAT16,
     (0, 32): INT32,
     (1, 32): UINT32,
+    (1, 8): UINT8,
 }
 _CODE_NAMES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 

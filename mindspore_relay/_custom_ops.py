@@ -31,6 +31,7 @@ _OPERATORS = {
     "relay_attention": _Operator("RelayAttention"),
     "prefix_encoder": _Operator("PrefixEncoder"),
     "reshape_and_cache": _Operator("ReshapeAndCache", has_many_outputs=False, writes_inputs=True),
+    "pack_share": _Operator("PackShare", has_many_outputs=False),
     "merge_attention_states": _Operator("MergeAttentionStates"),
 }
 

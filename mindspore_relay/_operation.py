@@ -29,7 +29,7 @@ INT32 = (np.dtype(np.int32),)
 INT32_OR_UINT32 = (np.dtype(np.int32), np.dtype(np.uint32))
 
 # The library wants its workspace so aligned.
-_WORKSPACE_ALIGN_BYTES = 64
+_ALIGN_BYTES = 64
 # Largest workspace that an idle operation keeps. Each thread that calls functions holds one, so
 # this bounds what they hold together; a call that needs more takes milliseconds and pays for one
 # allocation.
@@ -154,6 +154,7 @@ class Operation:
         mask_type=MaskType.UNDEFINED,
         block_tables=None,
         share_block_tables=None,
+        packed_share=None,
         path="auto",
         out,
         lse=None,
@@ -182,7 +183,7 @@ class Operation:
                 ("kv_share_len", kv_share_len),
             )
         ]
-        options = self._options(op, path, lse, block_tables, share_block_tables)
+        options = self._options(op, path, lse, block_tables, share_block_tables, packed_share)
         out = describe(op, "out", out, is_output=True)
         self._plan(
             functions().MsRelayAttentionGetWorkspaceSize,
@@ -230,7 +231,7 @@ class Operation:
             for name, value in (("seq_len", seq_len), ("kv_seq_len", kv_seq_len))
         ]
         tensors += [*lengths, _describe_optional(op, "slopes", slopes)]
-        options = self._options(op, "auto", lse, None, None)
+        options = self._options(op, "auto", lse)
         out = describe(op, "out", out, is_output=True)
         self._plan(
             functions().MsRelayPrefixEncoderGetWorkspaceSize,
@@ -293,14 +294,17 @@ class Operation:
         check(functions().MsRelayOperationSetInterrupt(self._handle, function, None))
         self._is_signal_checked = is_wanted
 
-    def _options(self, op, path, lse, block_tables, share_block_tables):
+    def _options(
+        self, op, path, lse, block_tables=None, share_block_tables=None, packed_share=None
+    ):
         """MsRelayOptions, and the descriptions that it points to."""
         described = (
             None if lse is None else describe(op, "lse", lse, is_output=True),
             _describe_optional(op, "block_tables", block_tables),
             _describe_optional(op, "share_block_tables", share_block_tables),
+            _describe_list(op, "packed_share", packed_share),
         )
-        pointers = [ctypes.pointer(tensor) if tensor is not None else None for tensor in described]
+        pointers = [None if struct is None else ctypes.pointer(struct) for struct in described]
         options = MsRelayOptions(ctypes.sizeof(MsRelayOptions), PATH_NAMES.index(path), *pointers)
         return options, described
 
@@ -330,15 +334,20 @@ class Operation:
 
     def _reserve(self, num_bytes):
         if self._workspace.nbytes < num_bytes:
-            room = np.empty(num_bytes + _WORKSPACE_ALIGN_BYTES, np.uint8)
-            begin = -room.__array_interface__["data"][0] % _WORKSPACE_ALIGN_BYTES
-            self._workspace = room[begin : begin + num_bytes]
+            self._workspace = aligned_bytes(num_bytes)
 
     def _release(self):
         """Lets go of the planned arrays, and of a workspace too large to keep."""
         self._forget_plan()
         if self._workspace.nbytes > _KEPT_WORKSPACE_BYTES:
             self._workspace = np.empty(0, np.uint8)
+
+
+def aligned_bytes(num_bytes):
+    """New uint8 array at an address that is a multiple of 64."""
+    room = np.empty(num_bytes + _ALIGN_BYTES, np.uint8)
+    begin = -room.__array_interface__["data"][0] % _ALIGN_BYTES
+    return room[begin : begin + num_bytes]
 
 
 class _IdleOperations(threading.local):
@@ -369,23 +378,28 @@ def run_once(context, plan):
 
 def _head_params(op, mask_type, head_num, kv_head_num, qk_scale):
     """The scalars of both operators, checked: ctypes would cut an int to 32 bits in silence."""
-    limits = np.iinfo(np.int32)
-    params = []
-    for argument, value in (
-        ("mask_type", mask_type),
-        ("head_num", head_num),
-        ("kv_head_num", kv_head_num),
-    ):
-        try:
-            value = index(value)
-        except TypeError:
-            raise TypeError(f"{op}: {argument} must be an int, got {value!r}") from None
-        if not limits.min <= value <= limits.max:
-            raise ValueError(f"{op}: {argument} must fit in 32 bits, got {value}")
-        params.append(value)
+    params = [
+        check_int(op, argument, value, 32)
+        for argument, value in (
+            ("mask_type", mask_type),
+            ("head_num", head_num),
+            ("kv_head_num", kv_head_num),
+        )
+    ]
     if not isinstance(qk_scale, Real):
         raise TypeError(f"{op}: qk_scale must be a float, got {qk_scale!r}")
     return *params, float(qk_scale)
+
+
+def check_int(op, argument, value, bits):
+    """`value` as an int that fits in so many bits, signed."""
+    try:
+        value = index(value)
+    except TypeError:
+        raise TypeError(f"{op}: {argument} must be an int, got {value!r}") from None
+    if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+        raise ValueError(f"{op}: {argument} must fit in {bits} bits, got {value}")
+    return value
 
 
 def _describe_optional(op, argument, array):

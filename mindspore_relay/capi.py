@@ -37,13 +37,23 @@ import ctypes
 import numpy as np
 
 from mindspore_relay._c_interface import BFLOAT16, DTYPE_NAMES, check, describe, functions
-from mindspore_relay._operation import INT32, Context, Operation, describe_lengths, run_once
+from mindspore_relay._operation import (
+    INT32,
+    Context,
+    Operation,
+    aligned_bytes,
+    check_int,
+    describe_lengths,
+    run_once,
+)
+from mindspore_relay._packed_share import packed_share_bytes
 from mindspore_relay.masks import MaskType
 
 __all__ = [
     "Context",
     "Operation",
     "merge_attention_states",
+    "pack_share",
     "prefix_encoder",
     "relay_attention",
     "reshape_and_cache",
@@ -72,6 +82,7 @@ def relay_attention(
     return_lse=False,
     block_tables=None,
     share_block_tables=None,
+    packed_share=None,
     path="auto",
     out=None,
     lse=None,
@@ -95,6 +106,7 @@ def relay_attention(
             and private keys together; kv_share_map is -1 for no group.
         head_num, kv_head_num, qk_scale, mask_type, block_tables, share_block_tables, path: see
             there.
+        packed_share: list of one uint8 array for each group, made by `pack_share`; or None.
         return_lse: whether lse is returned; `lse` implies it.
         out: array that gets the output: query's shape with value's head size, dtype of query.
         lse: array that gets lse: (batch, head_num), float32.
@@ -135,6 +147,7 @@ def relay_attention(
             mask_type=mask_type,
             block_tables=block_tables,
             share_block_tables=share_block_tables,
+            packed_share=packed_share,
             path=path,
             out=out,
             lse=lse,
@@ -240,6 +253,66 @@ def reshape_and_cache(key, value, key_cache, value_cache, slot_mapping, *, conte
         describe_lengths(op, "slot_mapping", slot_mapping, INT32),
     )
     _call(functions().MsRelayReshapeAndCache, tensors, context)
+
+
+def pack_share(
+    key_share,
+    value_share,
+    kv_share_len,
+    *,
+    kv_head_num,
+    share_block_table=None,
+    packed=None,
+    context=None,
+):
+    """Packs the keys and values of a prefix once, for the `packed_share` of `relay_attention`.
+
+    Meaning and what it gains: `mindspore_relay.pack_share`.
+
+    Args:
+        key_share, value_share: (rows, kv_head_num, head_size) or (rows, kv_head_num * head_size);
+            or caches (num_blocks, block_size, ...) with `share_block_table`. float16, bfloat16 or
+            float32.
+        kv_share_len: int, keys of the prefix.
+        kv_head_num: int, number of key and value heads.
+        share_block_table: (max_blocks,), int32, or a list of ints: cache blocks of the prefix.
+            None: not paged.
+        packed: uint8 array (bytes,) that gets the result, at least as large as a new one would be;
+            read soonest where it is aligned to 64 bytes.
+        context: Context or None.
+
+    Returns:
+        packed (a new NumPy array if it was None).
+
+    Example:
+        >>> share = np.ones((100, 2, 16), np.float16)
+        >>> packed = [pack_share(share, share, 100, kv_head_num=2)]
+        >>> query, key = np.ones((2, 4, 16), np.float16), np.ones((2, 3, 2, 16), np.float16)
+        >>> relay_attention(query, key, key, [share], [share], None, None, [103, 101], [0, 0],
+        ...                 [100], head_num=4, kv_head_num=2, packed_share=packed).shape
+        (2, 4, 16)
+    """
+    op = "pack_share"
+    key = describe(op, "key_share", key_share)
+    value = describe(op, "value_share", value_share)
+    table = describe_lengths(op, "share_block_table", share_block_table, INT32)
+    kv_head_num = check_int(op, "kv_head_num", kv_head_num, 32)
+    kv_share_len = check_int(op, "kv_share_len", kv_share_len, 64)
+    if packed is None:
+        shapes = key.shape[: key.rank], value.shape[: value.rank]
+        num_bytes = packed_share_bytes(
+            key.dtype, *shapes, table is not None, kv_head_num, kv_share_len
+        )
+        packed = aligned_bytes(num_bytes)
+    out = describe(op, "packed", packed, is_output=True)
+    pointers = [None if tensor is None else ctypes.byref(tensor) for tensor in (key, value, table)]
+    context_handle = None if context is None else context._handle
+    check(
+        functions().MsRelayPackShare(
+            *pointers, kv_head_num, kv_share_len, ctypes.byref(out), context_handle
+        )
+    )
+    return packed
 
 
 def merge_attention_states(out_a, lse_a, out_b, lse_b, *, out=None, lse=None, context=None):

@@ -57,6 +57,7 @@ class RelayAttention(nn.Cell):
         kv_share_len,
         block_tables=None,
         share_block_tables=None,
+        packed_share=None,
     ):
         return relay_attention(
             query,
@@ -75,6 +76,7 @@ class RelayAttention(nn.Cell):
             return_lse=self.return_lse,
             block_tables=block_tables,
             share_block_tables=share_block_tables,
+            packed_share=packed_share,
             path=self.path,
         )
 

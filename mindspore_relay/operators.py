@@ -61,6 +61,7 @@ def relay_attention(
     return_lse=False,
     block_tables=None,
     share_block_tables=None,
+    packed_share=None,
     path="auto",
 ):
     """One decode step in which the requests of a group read their shared prefix once.
@@ -100,6 +101,9 @@ def relay_attention(
         block_tables: (batch, max_blocks), int32: cache blocks of the private keys. Entries that no
             length needs are not read. None: not paged.
         share_block_tables: (num_groups, max_blocks), int32: cache blocks of the groups' keys.
+        packed_share: list of one uint8 tensor for each group, made by `pack_share` from its keys
+            and values; of shape (0,) for a group that is not packed. What is read by relay is then
+            read from there: the result is the same, sooner. None: nothing is packed. Not on Ascend.
         path: "auto", "relay" (a group's keys are read once for all its requests) or "plain" (once
             per request). It changes the speed, never the result. Not "plain" on Ascend.
 
@@ -129,6 +133,7 @@ def relay_attention(
     values = as_list(op, "value", value)
     key_shares = as_list(op, "key_share", key_share)
     value_shares = as_list(op, "value_share", value_share)
+    packed_shares = as_list(op, "packed_share", packed_share)
     check_tensors(op, ("query",), (query,))
     check_optional_tensors(
         op,
@@ -136,6 +141,8 @@ def relay_attention(
         (attention_mask, block_tables, share_block_tables),
     )
     if is_on_ascend():
+        if packed_share is not None:
+            raise ValueError(f"{op}: packed_share must be None on Ascend")
         output, lse = _ascend_ops.relay_attention(
             op,
             query,
@@ -162,7 +169,13 @@ def relay_attention(
     first_key = first_of(keys, key_shares, query)
     first_value = first_of(values, value_shares, query)
     are_tensors = are_all_tensors(query, first_key, first_value)
-    num_tensors = (len(keys), len(values), len(key_shares), len(value_shares))
+    num_tensors = (
+        len(keys),
+        len(values),
+        len(key_shares),
+        len(value_shares),
+        len(packed_shares),
+    )
     output, lse = primitive_of(op)(
         shape_carrier(op, head_num, are_tensors, *num_tensors),
         query,
@@ -172,6 +185,7 @@ def relay_attention(
         *values,
         *key_shares,
         *value_shares,
+        *packed_shares,
         attention_mask,
         as_int32(op, "seq_len", seq_len),
         as_int32(op, "kv_seq_len", kv_seq_len),

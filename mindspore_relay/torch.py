@@ -25,13 +25,21 @@ from mindspore_relay._c_interface import (
     FLOAT16,
     FLOAT32,
     INT32,
+    UINT8,
     UINT32,
     dtype_error,
     make_tensor,
 )
+from mindspore_relay._packed_share import packed_share_bytes
 from mindspore_relay.masks import MaskType
 
-__all__ = ["merge_attention_states", "prefix_encoder", "relay_attention", "reshape_and_cache_"]
+__all__ = [
+    "merge_attention_states",
+    "pack_share",
+    "prefix_encoder",
+    "relay_attention",
+    "reshape_and_cache_",
+]
 
 _DTYPES = {
     torch.float32: FLOAT32,
@@ -39,6 +47,7 @@ _DTYPES = {
     torch.bfloat16: BFLOAT16,
     torch.int32: INT32,
     torch.uint32: UINT32,
+    torch.uint8: UINT8,
 }
 
 
@@ -64,6 +73,7 @@ def relay_attention(
     return_lse=False,
     block_tables=None,
     share_block_tables=None,
+    packed_share=None,
     path="auto",
 ):
     """One decode step in which the requests of a group read their shared prefix once.
@@ -83,6 +93,7 @@ def relay_attention(
             lists of ints. kv_seq_len counts shared and private keys together.
         head_num, kv_head_num, qk_scale, mask_type, block_tables, share_block_tables, path: see
             there.
+        packed_share: list of one uint8 tensor for each group, made by `pack_share`; or None.
         return_lse: whether lse is returned.
 
     Returns:
@@ -102,6 +113,7 @@ def relay_attention(
         _as_int32(kv_share_len),
         block_tables,
         share_block_tables,
+        _as_list(packed_share),
         head_num,
         kv_head_num,
         qk_scale,
@@ -178,6 +190,26 @@ def reshape_and_cache_(key, value, key_cache, value_cache, slot_mapping):
     _reshape_and_cache_op(key, value, key_cache, value_cache, _as_int32(slot_mapping))
 
 
+def pack_share(key_share, value_share, kv_share_len, *, kv_head_num, share_block_table=None):
+    """Packs the keys and values of a prefix once, for the `packed_share` of `relay_attention`.
+
+    Meaning and what it gains: `mindspore_relay.pack_share`.
+
+    Args:
+        key_share, value_share: (rows, kv_head_num, head_size) or (rows, kv_head_num * head_size);
+            or caches (num_blocks, block_size, ...) with `share_block_table`. float16, bfloat16 or
+            float32.
+        kv_share_len: int, keys of the prefix.
+        kv_head_num: int, number of key and value heads.
+        share_block_table: (max_blocks,), int32, or a list of ints. None: not paged.
+
+    Returns:
+        (bytes,), uint8.
+    """
+    table = _as_int32(share_block_table)
+    return _pack_share_op(key_share, value_share, table, kv_head_num, kv_share_len)
+
+
 def merge_attention_states(out_a, lse_a, out_b, lse_b):
     """Joins the results of attention over two disjoint sets of keys into that over all of them.
 
@@ -215,6 +247,7 @@ def _relay_attention_op(
     kv_share_len: torch.Tensor | None,
     block_tables: torch.Tensor | None,
     share_block_tables: torch.Tensor | None,
+    packed_share: list[torch.Tensor],
     head_num: int,
     kv_head_num: int,
     qk_scale: float,
@@ -245,6 +278,7 @@ def _relay_attention_op(
         mask_type=mask_type,
         block_tables=_describe(op, "block_tables", block_tables),
         share_block_tables=_describe(op, "share_block_tables", share_block_tables),
+        packed_share=tensors_of("packed_share", packed_share, False),
         path=path,
         out=_describe(op, "out", out),
         lse=_describe(op, "lse", lse),
@@ -254,7 +288,7 @@ def _relay_attention_op(
 
 @_relay_attention_op.register_fake
 def _(query, key, value, key_share, value_share, is_stacked, seq_len, kv_seq_len, *args):
-    head_num = args[4]
+    head_num = args[5]
     return _new_outputs(query, key[0] if key else None, value[0] if value else None, head_num)
 
 
@@ -321,6 +355,27 @@ def _reshape_and_cache_op(
     )
 
 
+@torch.library.custom_op("mindspore_relay::pack_share", mutates_args=(), device_types="cpu")
+def _pack_share_op(
+    key_share: torch.Tensor,
+    value_share: torch.Tensor,
+    share_block_table: torch.Tensor | None,
+    kv_head_num: int,
+    kv_share_len: int,
+) -> torch.Tensor:
+    op = "pack_share"
+    packed = _new_packed(key_share, value_share, share_block_table, kv_head_num, kv_share_len)
+    capi.pack_share(
+        _describe(op, "key_share", key_share),
+        _describe(op, "value_share", value_share),
+        kv_share_len,
+        kv_head_num=kv_head_num,
+        share_block_table=_describe(op, "share_block_table", share_block_table),
+        packed=_describe(op, "packed", packed),
+    )
+    return packed
+
+
 @torch.library.custom_op(
     "mindspore_relay::merge_attention_states", mutates_args=(), device_types="cpu"
 )
@@ -378,6 +433,20 @@ def _new_outputs(query, key, value, head_num):
     # A negative number of heads is an error that the library names.
     lse = query.new_empty((num_tokens, max(head_num, 0)), dtype=torch.float32)
     return query.new_empty(shape), lse
+
+
+@_pack_share_op.register_fake
+def _new_packed(key_share, value_share, share_block_table, kv_head_num, kv_share_len):
+    """Tensor for a packed prefix."""
+    num_bytes = packed_share_bytes(
+        _DTYPES.get(key_share.dtype, 0),
+        key_share.shape,
+        value_share.shape,
+        share_block_table is not None,
+        kv_head_num,
+        kv_share_len,
+    )
+    return key_share.new_empty(num_bytes, dtype=torch.uint8)
 
 
 def _new_like(tensor):

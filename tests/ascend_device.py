@@ -67,7 +67,7 @@ class StandIn(nn.Cell):
         kv_head_num,
         mask_type,
     ):
-        counts = (len(keys), len(values), len(key_shares), len(value_shares))
+        counts = (len(keys), len(values), len(key_shares), len(value_shares), 0)
         width = query.shape[-1] // (head_num if len(query.shape) == 2 else 1)
         width = width * (kv_head_num if kv_head_num > 0 else head_num)
         # The pair of key and value, and that of the groups: 1 + 2 and 4 + 8 if they are stacked.

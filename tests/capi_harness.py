@@ -21,7 +21,7 @@ from mindspore_relay import _library
 
 OK = 0
 _MAX_RANK = 6
-_DTYPES = {"float32": 1, "float16": 2, "uint16": 3, "int32": 4, "uint32": 5}
+_DTYPES = {"float32": 1, "float16": 2, "uint16": 3, "int32": 4, "uint32": 5, "uint8": 6}
 PATHS = {"auto": 0, "relay": 1, "plain": 2}
 
 # Every byte 0xff makes a NaN of each dtype.
@@ -64,6 +64,7 @@ class _Options(ctypes.Structure):
         ("lse", ctypes.POINTER(_Tensor)),
         ("block_tables", ctypes.POINTER(_Tensor)),
         ("share_block_tables", ctypes.POINTER(_Tensor)),
+        ("packed_share", ctypes.POINTER(_TensorList)),
     ]
 
 
@@ -251,7 +252,11 @@ class Operation:
         kwargs = problem.kwargs
         self._make_outputs(query, key, value, kwargs["head_num"])
         self._set_options(
-            path, return_lse, kwargs.get("block_tables"), kwargs.get("share_block_tables")
+            path,
+            return_lse,
+            kwargs.get("block_tables"),
+            kwargs.get("share_block_tables"),
+            kwargs.get("packed_share"),
         )
         lists = {"key": key, "value": value, "key_share": key_share, "value_share": value_share}
         names = ("seq_len", "kv_seq_len", "kv_share_map", "kv_share_len")
@@ -269,7 +274,7 @@ class Operation:
     def _prefix(self, problem, path, return_lse):
         query, key, value, block_tables, mask, seq_len, kv_seq_len, slopes = problem.args
         self._make_outputs(query, key, value, problem.kwargs["head_num"])
-        self._set_options(path, return_lse, None, None)
+        self._set_options(path, return_lse)
         inputs = self._inputs(
             query=query,
             key=key,
@@ -296,12 +301,17 @@ class Operation:
         self.output = GuardedArray((*query.shape[:-1], hidden), query.dtype, self._guard)
         self.lse = GuardedArray((len(query), head_num), np.float32, self._guard)
 
-    def _set_options(self, path, return_lse, block_tables, share_block_tables):
+    def _set_options(
+        self, path, return_lse, block_tables=None, share_block_tables=None, packed_share=None
+    ):
         self._lse = self.describe("lse", self.lse.array) if return_lse else None
         self._tables = self._inputs(
             block_tables=block_tables, share_block_tables=share_block_tables
         )
-        options = _Options(ctypes.sizeof(_Options), PATHS[path], self._lse, *self._tables)
+        self._packed = self._list("packed_share", packed_share)
+        options = _Options(
+            ctypes.sizeof(_Options), PATHS[path], self._lse, *self._tables, self._packed
+        )
         check(self._library.MsRelayOperationSetOptions(self._operation, ctypes.byref(options)))
 
     @staticmethod

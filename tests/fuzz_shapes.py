@@ -21,6 +21,7 @@ import capi_harness
 import cases
 import numerics
 import numpy as np
+from packed_inputs import with_packed_groups
 
 from mindspore_relay import _library
 from mindspore_relay.masks import MaskType
@@ -166,12 +167,15 @@ def run_problem(seed, index, isas):
         path, num_threads = rng.choice(["auto", "relay", "plain"]), rng.choice([1, 2, 3, 8])
         _library.set_isa(isa)
         _library.set_num_threads(num_threads)
+        is_packed = case.operator == "relay_attention" and rng.random() < 0.5
         try:
-            output, lse = capi_harness.run(problem, path=path)
+            call = with_packed_groups(problem) if is_packed else problem
+            output, lse = capi_harness.run(call, path=path)
             numerics.assert_attention_close(output, expected, "fuzz", lse)
         except (AssertionError, ValueError) as error:
             sys.exit(
-                f"{error}\n{isa}, {num_threads} threads, path {path}; "
+                f"{error}\n{isa}, {num_threads} threads, path {path}"
+                f"{', packed' if is_packed else ''}; "
                 f"again: --seed {seed} --first {index} --problems 1\n"
                 f"{case}\nbuild(case, {dtype!r}, seed={index})"
             )

@@ -17,6 +17,7 @@ import itertools
 import capi_harness
 import numpy as np
 from cases import CASES, DTYPES, build
+from packed_inputs import with_packed_groups
 
 from mindspore_relay import _library
 from mindspore_relay.bfloat16 import from_float
@@ -47,6 +48,13 @@ def run_case(case, dtype, isas):
             announce(isa, dtype, problem.operator, case.name, path, guard)
             result = capi_harness.run(problem, guard=guard, path=path)
             expected = expected or result
+            assert_same(result, expected, case.name)
+        if problem.operator != "relay_attention" or not case.kv_share_len:
+            continue
+        packed = with_packed_groups(problem)
+        for guard in GUARDS:
+            announce(isa, dtype, problem.operator, case.name, "packed", guard)
+            result = capi_harness.run(packed, guard=guard, path="relay")
             assert_same(result, expected, case.name)
 
 

@@ -339,3 +339,16 @@ def test_a_host_without_cann(run_python):
     """MindSpore says so itself, before any operator of this package is called."""
     result = run_python("-c", _PROGRAM)
     assert result.stdout == "RuntimeError True\n", result.stderr
+
+
+@pytest.mark.parametrize("mode_name", ["graph", "pynative"])
+def test_nothing_is_packed_for_ascend(mode_name, inferred):
+    args, kwargs = tensors_of(build(RelayCase("call", (5, 33, 0), **GROUPS), "float16"))
+    with mode(mode_name):
+        with pytest.raises(
+            ValueError, match="relay_attention: packed_share must be None on Ascend"
+        ):
+            mindspore_relay.relay_attention(*args, **kwargs, packed_share=[args[0]])
+        with pytest.raises(RuntimeError, match="pack_share: device_target must be CPU, got Ascend"):
+            mindspore_relay.pack_share(args[3][0], args[4][0], 35, kv_head_num=2)
+    assert not inferred

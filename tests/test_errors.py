@@ -149,8 +149,8 @@ RULES = [
     ),
     (
         *("relay", {"query": as_dtype(np.float64)}),
-        "relay_attention: query must have dtype float32, float16, bfloat16, int32 or uint32, "
-        "got float64",
+        "relay_attention: query must have dtype float32, float16, bfloat16, int32, uint32 or "
+        "uint8, got float64",
     ),
     (
         *("relay", {"query": lambda q: q[:, : 4 * 4].copy()}),
@@ -231,8 +231,8 @@ RULES = [
     ),
     (
         *("relay", {"kv_seq_len": as_dtype(np.int64)}),
-        "relay_attention: kv_seq_len must have dtype float32, float16, bfloat16, int32 or uint32, "
-        "got int64",
+        "relay_attention: kv_seq_len must have dtype float32, float16, bfloat16, int32, uint32 or "
+        "uint8, got int64",
     ),
     (
         *("relay", {"kv_seq_len": as_dtype(np.float32)}),
@@ -331,8 +331,8 @@ RULES = [
     ),
     (
         *("causal", {"seq_len": as_dtype(np.int64)}),
-        "prefix_encoder: seq_len must have dtype float32, float16, bfloat16, int32 or uint32, "
-        "got int64",
+        "prefix_encoder: seq_len must have dtype float32, float16, bfloat16, int32, uint32 or "
+        "uint8, got int64",
     ),
     # -- masks
     (

@@ -18,7 +18,13 @@ import mindspore_relay
 from mindspore_relay import __main__, _library
 
 ROOT = Path(__file__).resolve().parent.parent
-ENTRY_POINTS = ["RelayAttention", "PrefixEncoder", "ReshapeAndCache", "MergeAttentionStates"]
+ENTRY_POINTS = [
+    "RelayAttention",
+    "PrefixEncoder",
+    "ReshapeAndCache",
+    "PackShare",
+    "MergeAttentionStates",
+]
 
 
 def test_importing_has_no_side_effects(run_python):

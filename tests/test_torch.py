@@ -47,6 +47,10 @@ def ints(*values):
     return torch.tensor(values, dtype=torch.int32)
 
 
+PREFIX = randn(7, 2, 16, dtype=torch.bfloat16)
+PACKED = [relay_torch.pack_share(PREFIX, PREFIX, 7, kv_head_num=2)]
+
+
 # ---- results -------------------------------------------------------------------------------------
 
 
@@ -86,6 +90,40 @@ def test_cache_and_merge(dtype):
     torch.testing.assert_close(out_lse, torch.log(torch.exp(lse) + 1))
 
 
+@pytest.mark.parametrize("form", ["list", "stacked", "paged"])
+def test_packed_share(form):
+    case = cases.RelayCase("torch packed", (5, 9, 0), (0, 1, 0), (90, 33), form=form)
+    args, kwargs = cases.build(case, "bfloat16").map_arrays(to_torch)
+    out = relay_torch.relay_attention(*args, **kwargs, path="relay")
+    packed = []
+    for group, num_keys in enumerate(case.kv_share_len):
+        if form == "paged":
+            prefix = args[1:3]
+            table = kwargs["share_block_tables"][group]
+        else:
+            prefix, table = (args[3][group], args[4][group]), None
+        packed.append(
+            relay_torch.pack_share(*prefix, num_keys, kv_head_num=2, share_block_table=table)
+        )
+    packed_out = relay_torch.relay_attention(*args, **kwargs, path="relay", packed_share=packed)
+    assert torch.equal(packed_out, out)
+    with pytest.raises(ValueError, match="packed_share must be a list of one tensor for each of 2"):
+        relay_torch.relay_attention(*args, **kwargs, packed_share=packed[:1])
+
+
+def test_compile_packs_in_the_graph():
+    def step(query, key, prefix):
+        packed = [relay_torch.pack_share(prefix, prefix, 7, kv_head_num=2)]
+        return relay_torch.relay_attention(
+            query, key, key, [prefix], [prefix], None, None, [13], [0], [7],
+            head_num=4, kv_head_num=2, packed_share=packed,
+        )  # fmt: skip
+
+    args = (PREFIX[:1].repeat(1, 2, 1), PREFIX[None, :6], PREFIX)
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(step, backend="aot_eager", fullgraph=True)(*args), step(*args))
+
+
 # ---- torch.library -------------------------------------------------------------------------------
 
 CACHE = randn(8, 2, 16, 2, 16)
@@ -103,7 +141,20 @@ CALLS = {
                 [randn(3, 2, 8), randn(5, 2, 8)],
             ),
             *([randn(7, 2, 16)], [randn(7, 2, 8)], [False] * 4),
-            *(ints(1, 1), ints(10, 12), ints(0, 0), ints(7), None, None, 4, 2, 0.25, 0, "relay"),
+            *(
+                ints(1, 1),
+                ints(10, 12),
+                ints(0, 0),
+                ints(7),
+                None,
+                None,
+                [],
+                4,
+                2,
+                0.25,
+                0,
+                "relay",
+            ),
         ),
     ),
     "relay_attention_stacked_without_groups": (
@@ -111,7 +162,7 @@ CALLS = {
         (
             *(randn(2, 4, 16), [randn(2, 6, 2, 16)], [randn(2, 6, 2, 16)], [], []),
             *([True, True, False, False], None, ints(6, 0), None, None, None, None),
-            *(4, 2, 0.25, 0, "auto"),
+            *([], 4, 2, 0.25, 0, "auto"),
         ),
     ),
     "relay_attention_paged": (
@@ -119,8 +170,21 @@ CALLS = {
         (
             *(randn(2, 4, 16), [CACHE[:, 0]], [CACHE[:, 1]], [], [], [True, True, False, False]),
             *(None, ints(20, 17), ints(0, 0), ints(16)),
-            *(ints(3, 4).reshape(2, 1), ints(5).reshape(1, 1), 4, 2, 0.25, 0, "auto"),
+            *(ints(3, 4).reshape(2, 1), ints(5).reshape(1, 1), [], 4, 2, 0.25, 0, "auto"),
         ),
+    ),
+    "relay_attention_packed": (
+        OPERATORS.relay_attention.default,
+        (
+            *(PREFIX[:1].repeat(1, 2, 1), [PREFIX[None, :6]], [PREFIX[None, :6]]),
+            *([PREFIX], [PREFIX], [True, True, False, False], None, ints(13), ints(0), ints(7)),
+            *(None, None, PACKED, 4, 2, 0.25, 0, "relay"),
+        ),
+    ),
+    "pack_share": (OPERATORS.pack_share.default, (PREFIX, PREFIX, None, 2, 7)),
+    "pack_share_paged": (
+        OPERATORS.pack_share.default,
+        (CACHE[:, 0].bfloat16(), CACHE[:, 1].bfloat16(), ints(5, 0), 2, 17),
     ),
     "prefix_encoder": (
         OPERATORS.prefix_encoder.default,

@@ -16,7 +16,7 @@ struct DTypeOfName {
 
 constexpr DTypeOfName kDTypes[] = {
     {"float32", MS_RELAY_FLOAT32}, {"float16", MS_RELAY_FLOAT16}, {"bfloat16", MS_RELAY_BFLOAT16},
-    {"int32", MS_RELAY_INT32},     {"uint32", MS_RELAY_UINT32},
+    {"int32", MS_RELAY_INT32},     {"uint32", MS_RELAY_UINT32},   {"uint8", MS_RELAY_UINT8},
 };
 
 bool Is(const char *dtype, const char *name) { return std::strcmp(dtype, name) == 0; }
@@ -54,7 +54,7 @@ MsRelayTensor *ArgumentReader::Tensor(const char *argument) {
     if (Is(name, entry.name)) tensor.dtype = entry.dtype;
   }
   if (tensor.dtype == 0) {
-    Fail(argument, "must have dtype float32, float16, bfloat16, int32 or uint32", name);
+    Fail(argument, "must have dtype float32, float16, bfloat16, int32, uint32 or uint8", name);
   }
   tensor.rank = params_.ranks[index];
   if (tensor.rank < 1 || tensor.rank > MS_RELAY_MAX_RANK) {

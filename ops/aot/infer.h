@@ -6,11 +6,14 @@
 // MindSpore hands an infer function the shapes of the tensors alone: no scalar, no None, and not
 // even how many shapes there are. What the shapes of the outputs depend on besides (head_num, the
 // number of tensors in a list) travels as the dimensions of the shape carrier, an empty tensor that
-// is parameter 0 of the attention operators:
+// is parameter 0. Of the attention operators:
 //   [0, head_num]                                                     prefix_encoder
-//   [0, head_num, num key, num value, num key_share, num value_share] relay_attention
-// The next three parameters are query, a key and a value, so that no index leaves the arrays
-// whatever the rest holds.
+//   [0, head_num, num key, num value, num key_share, num value_share,
+//    num packed_share]                                                relay_attention
+// and of pack_share, whose output's shape depends on nothing else:
+//   [0, packed_bytes]
+// The next three parameters of an attention operator are query, a key and a value, so that no index
+// leaves the arrays whatever the rest holds.
 //
 // An unknown dimension is -1; a tensor of unknown rank has the one dimension -2. Inference never
 // judges: shapes that break a rule yield some shape, and the checks that run before the kernel, the
@@ -31,14 +34,17 @@ constexpr int64_t kUnknownRank = -2;
 // Dimensions of the shape carrier.
 enum CarriedDim : int {
   kCarriedHeadNum = 1,
+  kCarriedPackedBytes = 1,
   kCarriedKeys = 2,
   kCarriedValues = 3,
   kCarriedKeyShares = 4,
   kCarriedValueShares = 5,
+  kCarriedPackedShares = 6,
 };
 
 // Type ids of MindSpore, the same in all versions from 2.7.
 constexpr int kInt32TypeId = 34;
+constexpr int kUInt8TypeId = 37;
 constexpr int kFloat32TypeId = 43;
 
 // The shapes that MindSpore hands to an infer function.

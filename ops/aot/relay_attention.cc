@@ -46,9 +46,9 @@ void StoreLastPaths(const MsRelayOperation *operation, int64_t num_groups) {
 }
 
 // Inputs, in order: shape carrier (infer.h), query, a key, a value, key..., value..., key_share...,
-// value_share..., attention_mask, seq_len, kv_seq_len, kv_share_map, kv_share_len, block_tables,
-// share_block_tables, stacked_lists, head_num, kv_head_num, qk_scale, mask_type, path. Outputs:
-// attn_out, lse.
+// value_share..., packed_share..., attention_mask, seq_len, kv_seq_len, kv_share_map, kv_share_len,
+// block_tables, share_block_tables, stacked_lists, head_num, kv_head_num, qk_scale, mask_type,
+// path. Outputs: attn_out, lse.
 void Run(const RawParams &params) {
   thread_local Runner runner;
   ArgumentReader reader(kOpName, params, runner.tensors());
@@ -61,6 +61,8 @@ void Run(const RawParams &params) {
       reader.TensorList("key_share", reader.CarriedDim(kCarriedKeyShares));
   MsRelayTensorList value_share =
       reader.TensorList("value_share", reader.CarriedDim(kCarriedValueShares));
+  const MsRelayTensorList packed_share =
+      reader.TensorList("packed_share", reader.CarriedDim(kCarriedPackedShares));
   const MsRelayTensor *const attention_mask = reader.Tensor("attention_mask");
   const MsRelayTensor *const seq_len = reader.Tensor("seq_len");
   const MsRelayTensor *const kv_seq_len = reader.Tensor("kv_seq_len");
@@ -71,6 +73,7 @@ void Run(const RawParams &params) {
   options.struct_bytes = sizeof(MsRelayOptions);
   options.block_tables = reader.Tensor("block_tables");
   options.share_block_tables = reader.Tensor("share_block_tables");
+  options.packed_share = &packed_share;
   const int32_t stacked_lists = reader.Int32("stacked_lists");
   key.is_stacked = (stacked_lists & kKeyIsStacked) != 0;
   value.is_stacked = (stacked_lists & kValueIsStacked) != 0;

@@ -129,15 +129,20 @@ MsRelayStatus MsRelayOperationSetOptions(MsRelayOperation *op, const MsRelayOpti
     if (op == nullptr || options == nullptr) {
       return InvalidArgument("%s: op and options must not be NULL", kSetOptions);
     }
-    MS_RELAY_RETURN_IF_ERROR(mindspore_relay::CheckOptionsStruct(kSetOptions, *options));
+    MsRelayOptions known;
+    MS_RELAY_RETURN_IF_ERROR(mindspore_relay::KeepOptions(kSetOptions, *options, &known));
     OperationOptions kept;
-    kept.path = options->path;
-    MS_RELAY_RETURN_IF_ERROR(KeepOptional("lse", options->lse, &kept.lse));
+    kept.path = known.path;
+    MS_RELAY_RETURN_IF_ERROR(KeepOptional("lse", known.lse, &kept.lse));
+    MS_RELAY_RETURN_IF_ERROR(KeepOptional("block_tables", known.block_tables, &kept.block_tables));
     MS_RELAY_RETURN_IF_ERROR(
-        KeepOptional("block_tables", options->block_tables, &kept.block_tables));
-    MS_RELAY_RETURN_IF_ERROR(
-        KeepOptional("share_block_tables", options->share_block_tables, &kept.share_block_tables));
-    op->options = kept;
+        KeepOptional("share_block_tables", known.share_block_tables, &kept.share_block_tables));
+    if (known.packed_share != nullptr) {
+      MS_RELAY_RETURN_IF_ERROR(mindspore_relay::KeepTensorList(
+          kSetOptions, "packed_share", *known.packed_share, &kept.packed_share));
+      kept.is_packed_share_stacked = known.packed_share->is_stacked != 0;
+    }
+    op->options = std::move(kept);
     return OkStatus();
   });
 }

@@ -19,12 +19,16 @@ static_assert(static_cast<int>(DType::kFloat16) == MS_RELAY_FLOAT16);
 static_assert(static_cast<int>(DType::kBFloat16) == MS_RELAY_BFLOAT16);
 static_assert(static_cast<int>(DType::kInt32) == MS_RELAY_INT32);
 static_assert(static_cast<int>(DType::kUInt32) == MS_RELAY_UINT32);
+static_assert(static_cast<int>(DType::kUInt8) == MS_RELAY_UINT8);
 static_assert(kMaxRank == MS_RELAY_MAX_RANK);
 
 // Layout of version 0.1, which every later version reads. The structs have the same size on all
 // processors with 64-bit pointers.
 static_assert(sizeof(MsRelayTensor) == 120 && offsetof(MsRelayTensor, data) == 16);
-static_assert(sizeof(MsRelayTensorList) == 24 && sizeof(MsRelayOptions) == 32);
+static_assert(sizeof(MsRelayTensorList) == 24);
+// MsRelayOptions of the first version, before packed_share.
+constexpr size_t kFirstOptionsBytes = 32;
+static_assert(offsetof(MsRelayOptions, packed_share) == kFirstOptionsBytes);
 
 // More than any struct will grow to. Above it, struct_bytes was not set, and the bytes behind the
 // known part must not even be looked at.
@@ -91,10 +95,43 @@ Status CheckData(const char *op, const char *name, const TensorView &view) {
   return OkStatus();
 }
 
+// Checks the list and calls visit(tensor) -> Status for each of its tensors.
+template <typename Visit>
+Status ForEachTensor(const char *op, const char *name, const MsRelayTensorList &list,
+                     Visit &&visit) {
+  MS_RELAY_RETURN_IF_ERROR(
+      CheckStruct(op, name, &list, list.struct_bytes, sizeof(MsRelayTensorList)));
+  if (list.num_tensors < 0 || (list.num_tensors > 0 && list.tensors == nullptr)) {
+    return InvalidArgument("%s: %s must have num_tensors >= 0 and tensors not NULL, got %" PRId64,
+                           op, name, list.num_tensors);
+  }
+  if (list.num_tensors == 0) return OkStatus();
+  // The array's elements are as large as the caller's MsRelayTensor.
+  const uint32_t element_bytes = list.tensors->struct_bytes;
+  const char *const elements = reinterpret_cast<const char *>(list.tensors);
+  for (int64_t i = 0; i < list.num_tensors; ++i) {
+    const auto *tensor = reinterpret_cast<const MsRelayTensor *>(elements + i * element_bytes);
+    if (tensor->struct_bytes != element_bytes || element_bytes % alignof(MsRelayTensor) != 0) {
+      return InvalidArgument(
+          "%s: tensors of %s must have one struct_bytes, a multiple of %zu, got "
+          "%u at 0 and %u at %" PRId64,
+          op, name, alignof(MsRelayTensor), element_bytes, tensor->struct_bytes, i);
+    }
+    MS_RELAY_RETURN_IF_ERROR(visit(*tensor));
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
-Status CheckOptionsStruct(const char *op, const MsRelayOptions &options) {
-  return CheckStruct(op, "options", &options, options.struct_bytes, sizeof(MsRelayOptions));
+Status KeepOptions(const char *op, const MsRelayOptions &given, MsRelayOptions *kept) {
+  const bool is_first = given.struct_bytes < sizeof(MsRelayOptions);
+  const size_t known_bytes = is_first ? kFirstOptionsBytes : sizeof(MsRelayOptions);
+  MS_RELAY_RETURN_IF_ERROR(CheckStruct(op, "options", &given, given.struct_bytes, known_bytes));
+  *kept = {};
+  std::memcpy(kept, &given, known_bytes);
+  kept->struct_bytes = sizeof(MsRelayOptions);
+  return OkStatus();
 }
 
 Status KeepTensor(const char *op, const char *name, const MsRelayTensor &given,
@@ -141,31 +178,22 @@ Status ToTensorView(const char *op, const char *name, const MsRelayTensor *tenso
   return CheckData(op, name, *view);
 }
 
+Status KeepTensorList(const char *op, const char *name, const MsRelayTensorList &given,
+                      std::vector<MsRelayTensor> *kept) {
+  kept->clear();
+  return ForEachTensor(op, name, given, [&](const MsRelayTensor &tensor) {
+    kept->emplace_back();
+    return KeepTensor(op, name, tensor, &kept->back());
+  });
+}
+
 Status AppendTensorViews(const char *op, const char *name, const MsRelayTensorList *list,
                          std::vector<TensorView> *views) {
   if (list == nullptr) return OkStatus();
-  MS_RELAY_RETURN_IF_ERROR(
-      CheckStruct(op, name, list, list->struct_bytes, sizeof(MsRelayTensorList)));
-  if (list->num_tensors < 0 || (list->num_tensors > 0 && list->tensors == nullptr)) {
-    return InvalidArgument("%s: %s must have num_tensors >= 0 and tensors not NULL, got %" PRId64,
-                           op, name, list->num_tensors);
-  }
-  if (list->num_tensors == 0) return OkStatus();
-  // The array's elements are as large as the caller's MsRelayTensor.
-  const uint32_t element_bytes = list->tensors->struct_bytes;
-  const char *const elements = reinterpret_cast<const char *>(list->tensors);
-  for (int64_t i = 0; i < list->num_tensors; ++i) {
-    const auto *tensor = reinterpret_cast<const MsRelayTensor *>(elements + i * element_bytes);
-    if (tensor->struct_bytes != element_bytes || element_bytes % alignof(MsRelayTensor) != 0) {
-      return InvalidArgument(
-          "%s: tensors of %s must have one struct_bytes, a multiple of %zu, got "
-          "%u at 0 and %u at %" PRId64,
-          op, name, alignof(MsRelayTensor), element_bytes, tensor->struct_bytes, i);
-    }
+  return ForEachTensor(op, name, *list, [&](const MsRelayTensor &tensor) {
     views->emplace_back();
-    MS_RELAY_RETURN_IF_ERROR(ToTensorView(op, name, tensor, &views->back()));
-  }
-  return OkStatus();
+    return ToTensorView(op, name, &tensor, &views->back());
+  });
 }
 
 }  // namespace mindspore_relay

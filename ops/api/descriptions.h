@@ -18,11 +18,14 @@ namespace mindspore_relay {
 //   caller newer than the library: bytes that the library does not know must be 0 (their default).
 //     To ignore what they ask for would give another result in silence.
 
-Status CheckOptionsStruct(const char *op, const MsRelayOptions &options);
+// *kept <- the known part of given, with struct_bytes of this library.
+Status KeepOptions(const char *op, const MsRelayOptions &given, MsRelayOptions *kept);
 
-// *kept <- the known part of *given, with struct_bytes of this library.
 Status KeepTensor(const char *op, const char *name, const MsRelayTensor &given,
                   MsRelayTensor *kept);
+
+Status KeepTensorList(const char *op, const char *name, const MsRelayTensorList &given,
+                      std::vector<MsRelayTensor> *kept);
 
 // Checks the description (not the content) of a tensor. tensor may be nullptr: *view is absent
 // then.

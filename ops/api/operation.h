@@ -24,6 +24,8 @@ namespace mindspore_relay {
 struct OperationOptions {
   int32_t path = MS_RELAY_PATH_AUTO;
   std::optional<MsRelayTensor> lse, block_tables, share_block_tables;
+  std::vector<MsRelayTensor> packed_share;
+  bool is_packed_share_stacked = false;
 };
 
 // For functions that take a pointer for an optional tensor.
@@ -47,7 +49,7 @@ struct MsRelayOperation {
   mindspore_relay::InterruptFunction is_interrupted = nullptr;
   void *interrupt_argument = nullptr;
 
-  // Tensors of the four lists, while they are checked.
+  // Tensors of all lists, while they are checked.
   std::vector<mindspore_relay::TensorView> list_tensors;
   mindspore_relay::RelayAttentionProblem relay_attention;
   mindspore_relay::PrefixEncoderProblem prefix_encoder;

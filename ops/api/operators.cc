@@ -5,6 +5,7 @@
 #include "api/descriptions.h"
 #include "api/operation.h"
 #include "attention/cache_and_merge.h"
+#include "attention/packed_share.h"
 
 namespace mindspore_relay {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 constexpr char kRelayOp[] = "relay_attention";
 constexpr char kPrefixOp[] = "prefix_encoder";
 constexpr char kCacheOp[] = "reshape_and_cache";
+constexpr char kPackOp[] = "pack_share";
 constexpr char kMergeOp[] = "merge_attention_states";
 
 struct NamedList {
@@ -21,14 +23,15 @@ struct NamedList {
 };
 
 // All lists into one vector, then pointers into it, when it does not move any more.
-Status ToListArgs(const NamedList (&lists)[4], std::vector<TensorView> *views) {
+template <size_t kCount>
+Status ToListArgs(const NamedList (&lists)[kCount], std::vector<TensorView> *views) {
   views->clear();
-  size_t begin[4];
-  for (int i = 0; i < 4; ++i) {
+  size_t begin[kCount];
+  for (size_t i = 0; i < kCount; ++i) {
     begin[i] = views->size();
     MS_RELAY_RETURN_IF_ERROR(AppendTensorViews(kRelayOp, lists[i].name, lists[i].list, views));
   }
-  for (int i = 0; i < 4; ++i) {
+  for (size_t i = 0; i < kCount; ++i) {
     if (lists[i].list == nullptr) continue;
     *lists[i].args = {views->data() + begin[i], lists[i].list->num_tensors,
                       lists[i].list->is_stacked != 0};
@@ -55,6 +58,7 @@ Status PlanRelay(const RelayAttentionArgs &args, const MsRelayContext *context,
   const TileKernels *kernels = nullptr;
   MS_RELAY_RETURN_IF_ERROR(GetTileKernels(&kernels));
   MS_RELAY_RETURN_IF_ERROR(CheckRelayAttention(args, &op->relay_attention));
+  MS_RELAY_RETURN_IF_ERROR(CheckPackedShare(args, *kernels, &op->relay_attention));
   PlanRelayAttention(op->relay_attention, *kernels, NumThreads(context), &op->plan);
   MS_RELAY_RETURN_IF_ERROR(CheckWorkspace(kRelayOp, op->plan));
   op->kind = MsRelayOperation::Kind::kRelayAttention;
@@ -145,10 +149,15 @@ MsRelayStatus MsRelayAttentionGetWorkspaceSize(
                              {"share_block_tables", share_tables, &args.share_block_tables},
                              {"attn_out", attn_out, &args.out},
                              {"lse", PointerOf(operation->options.lse), &args.lse}}));
+      const OperationOptions &options = operation->options;
+      const MsRelayTensorList packed_share = {
+          sizeof(MsRelayTensorList), options.is_packed_share_stacked,
+          static_cast<int64_t>(options.packed_share.size()), options.packed_share.data()};
       MS_RELAY_RETURN_IF_ERROR(ToListArgs({{"key", key, &args.key},
                                            {"value", value, &args.value},
                                            {"key_share", key_share, &args.key_share},
-                                           {"value_share", value_share, &args.value_share}},
+                                           {"value_share", value_share, &args.value_share},
+                                           {"packed_share", &packed_share, &args.packed_share}},
                                           &operation->list_tensors));
       args.mask_type = mask_type;
       args.head_num = head_num;
@@ -184,6 +193,52 @@ MsRelayStatus MsRelayReshapeAndCache(const MsRelayTensor *key, const MsRelayTens
     MS_RELAY_RETURN_IF_ERROR(GetTileKernels(&kernels));
     MS_RELAY_RETURN_IF_ERROR(CheckReshapeAndCache(args));
     RunReshapeAndCache(args, *kernels, NumThreads(context));
+    return OkStatus();
+  });
+}
+
+MsRelayStatus MsRelayPackShareGetSize(int32_t dtype, int32_t kv_head_num, int32_t head_size,
+                                      int32_t value_head_size, int64_t kv_share_len,
+                                      uint64_t *packed_bytes, MsRelayContext *context) {
+  using namespace mindspore_relay;
+  return Guard(kPackOp, context, [&]() -> Status {
+    if (packed_bytes == nullptr) {
+      return InvalidArgument("%s: packed_bytes must not be NULL", kPackOp);
+    }
+    *packed_bytes = 0;
+    const TileKernels *kernels = nullptr;
+    MS_RELAY_RETURN_IF_ERROR(GetTileKernels(&kernels));
+    HeadParams heads;
+    heads.dtype = static_cast<DType>(dtype);
+    heads.kv_head_num = kv_head_num;
+    heads.head_size = head_size;
+    heads.value_head_size = value_head_size;
+    int64_t num_bytes = 0;
+    MS_RELAY_RETURN_IF_ERROR(CheckPackedBytes(heads, kv_share_len, *kernels, &num_bytes));
+    *packed_bytes = static_cast<uint64_t>(num_bytes);
+    return OkStatus();
+  });
+}
+
+MsRelayStatus MsRelayPackShare(const MsRelayTensor *key_share, const MsRelayTensor *value_share,
+                               const MsRelayTensor *share_block_table, int32_t kv_head_num,
+                               int64_t kv_share_len, MsRelayTensor *packed,
+                               MsRelayContext *context) {
+  using namespace mindspore_relay;
+  return Guard(kPackOp, context, [&]() -> Status {
+    PackShareArgs args;
+    MS_RELAY_RETURN_IF_ERROR(
+        ToViews(kPackOp, {{"key_share", key_share, &args.key_share},
+                          {"value_share", value_share, &args.value_share},
+                          {"share_block_table", share_block_table, &args.share_block_table},
+                          {"packed", packed, &args.packed}}));
+    args.kv_head_num = kv_head_num;
+    args.kv_share_len = kv_share_len;
+    const TileKernels *kernels = nullptr;
+    MS_RELAY_RETURN_IF_ERROR(GetTileKernels(&kernels));
+    PackShareProblem problem;
+    MS_RELAY_RETURN_IF_ERROR(CheckPackShare(args, *kernels, &problem));
+    RunPackShare(problem, *kernels, NumThreads(context), args.packed.bytes());
     return OkStatus();
   });
 }

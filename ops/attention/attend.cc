@@ -132,7 +132,8 @@ struct NextKeys {
 // of this tile are attended meanwhile: a share of the tokens, with all of the next tile's heads, so
 // that memory is read in order. Where heads do not lie side by side: one head of all tokens.
 PrefetchRows ShareOfRows(const KvSide &side, const void *const *rows, int32_t num_rows,
-                         int32_t head_bytes, HeadRange heads, int32_t index, int32_t count) {
+                         HeadRange heads, int32_t index, int32_t count) {
+  const int32_t head_bytes = static_cast<int32_t>(side.head_bytes);
   if (side.head_stride_bytes != head_bytes) {
     if (index >= heads.size()) return {};
     return {rows, (heads.begin + index) * side.head_stride_bytes, head_bytes, num_rows};
@@ -171,8 +172,6 @@ void AttendSpan(const Plan &plan, const Unit &unit, HeadRange heads, int64_t spa
   args.value_head_size = plan.heads.value_head_size;
   args.qk_scale = plan.heads.qk_scale;
   args.scratch = scratch.At<char>(scratch.layout->kernels);
-  const int32_t key_bytes = plan.heads.head_size * DTypeBytes(plan.heads.dtype);
-  const int32_t value_bytes = plan.heads.value_head_size * DTypeBytes(plan.heads.dtype);
   const MaskRows mask_rows = scratch.Mask();
   KvTileRows rows[2];  // of this tile and of the next, which is fetched meanwhile
   int32_t turn = 0;
@@ -195,9 +194,9 @@ void AttendSpan(const Plan &plan, const Unit &unit, HeadRange heads, int64_t spa
       SelectKvHead(*unit.source, head, &args.tile);
       if (next.num_keys > 0) {
         const KvSource &source = *next_keys.unit->source;
-        args.next_keys = ShareOfRows(source.key, next.key_rows, next.num_keys, key_bytes,
-                                     next_keys.heads, index, heads.size());
-        args.next_values = ShareOfRows(source.value, next.value_rows, next.num_keys, value_bytes,
+        args.next_keys = ShareOfRows(source.key, next.key_rows, NumRows(next), next_keys.heads,
+                                     index, heads.size());
+        args.next_values = ShareOfRows(source.value, next.value_rows, NumRows(next),
                                        next_keys.heads, index, heads.size());
       } else {
         args.next_keys = args.next_values = {};

@@ -179,6 +179,7 @@ Status CheckKvTensor(const KvTensorRule &rule, const TensorView &tensor, int32_t
   const int64_t element_bytes = DTypeBytes(tensor.dtype);
   side->data = tensor.bytes();
   side->token_stride_bytes = tensor.strides[leading - 1] * element_bytes;
+  side->head_bytes = size * element_bytes;
   side->head_stride_bytes = (has_heads ? tensor.strides[leading] : size) * element_bytes;
   side->block_stride_bytes = leading == 2 ? tensor.strides[0] * element_bytes : 0;
   return OkStatus();

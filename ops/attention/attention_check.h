@@ -33,7 +33,8 @@ struct RelayAttentionArgs {
   KvListArgs key, value, key_share, value_share;
   TensorView seq_len, kv_seq_len, kv_share_map, kv_share_len;
   TensorView block_tables, share_block_tables;  // absent: the pair is not paged
-  TensorView out, lse;                          // lse may be absent
+  KvListArgs packed_share;
+  TensorView out, lse;  // lse may be absent
   int32_t mask_type = 0;
   int32_t head_num = 0;
   int32_t kv_head_num = 0;
@@ -51,6 +52,14 @@ struct PrefixEncoderArgs {
 
 struct ReshapeAndCacheArgs {
   TensorView key, value, key_cache, value_cache, slot_mapping;
+};
+
+struct PackShareArgs {
+  TensorView key_share, value_share;
+  TensorView share_block_table;  // absent: not paged
+  TensorView packed;
+  int32_t kv_head_num = 0;
+  int64_t kv_share_len = 0;
 };
 
 struct MergeAttentionStatesArgs {

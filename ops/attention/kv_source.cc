@@ -12,6 +12,15 @@ KvTile LoadKvTile(const KvSource &source, int64_t key_begin, int32_t num_keys, K
   tile.key_rows = rows->key;
   tile.value_rows = rows->value;
   tile.num_keys = num_keys;
+  tile.is_packed = source.is_packed;
+  if (source.is_packed) {
+    const int64_t first = key_begin / kKeyTile;
+    for (int32_t i = 0; i < NumRows(tile); ++i) {
+      rows->key[i] = source.key.data + (first + i) * source.key.token_stride_bytes;
+      rows->value[i] = source.value.data + (first + i) * source.value.token_stride_bytes;
+    }
+    return tile;
+  }
   tile.key_stride_bytes = source.key.token_stride_bytes;
   tile.value_stride_bytes = source.value.token_stride_bytes;
   int32_t filled = 0;

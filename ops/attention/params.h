@@ -64,6 +64,7 @@ struct RelayAttentionProblem {
   std::vector<int32_t> group;          // [batch], -1 for none
   std::vector<KvSource> private_keys;  // [batch]
   std::vector<KvSource> group_keys;    // [num_groups]
+  std::vector<KvSource> packed_keys;   // [num_groups] the same, packed; or none are
 };
 
 // What PrefixEncoder adds to the scores (contract: the table of mask types).

@@ -269,6 +269,10 @@ int64_t UnitFactor(const RelayAttentionProblem &problem, const Plan &plan, int32
   return CeilDiv(num_threads, std::max<int64_t>(1, num_pieces));
 }
 
+bool HasPackedKeys(const RelayAttentionProblem &problem, size_t group) {
+  return group < problem.packed_keys.size() && problem.packed_keys[group].is_packed;
+}
+
 // Units of the prefixes: blocks of a group's requests (relay), or one per request (plain). Groups
 // that nobody reads, and empty prefixes, get none.
 void AddPrefixUnits(const RelayAttentionProblem &problem, int32_t num_threads, Plan *plan) {
@@ -282,10 +286,12 @@ void AddPrefixUnits(const RelayAttentionProblem &problem, int32_t num_threads, P
   const int64_t factor = UnitFactor(problem, *plan, num_threads);
   for (size_t g = 0; g < problem.group_keys.size(); ++g) {
     const int32_t begin = plan->member_begin[g], end = plan->member_begin[g + 1];
-    const KvSource &source = problem.group_keys[g];
-    if (source.num_keys == 0 || begin == end) continue;
+    if (problem.group_keys[g].num_keys == 0 || begin == end) continue;
+    const bool is_relay = plan->group_path[g] == Path::kRelay;
+    const KvSource &source =
+        is_relay && HasPackedKeys(problem, g) ? problem.packed_keys[g] : problem.group_keys[g];
     int32_t step = 1;
-    if (plan->group_path[g] == Path::kRelay) {
+    if (is_relay) {
       const int64_t num_units = CeilDiv(end - begin, MostMembers(problem.heads)) * factor;
       step = static_cast<int32_t>(CeilDiv(end - begin, num_units));
     }

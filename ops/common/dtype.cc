@@ -17,6 +17,8 @@ const char *DTypeName(DType dtype) {
       return "int32";
     case DType::kUInt32:
       return "uint32";
+    case DType::kUInt8:
+      return "uint8";
   }
   return "unknown";
 }
@@ -30,6 +32,8 @@ int32_t DTypeBytes(DType dtype) {
     case DType::kFloat16:
     case DType::kBFloat16:
       return 2;
+    case DType::kUInt8:
+      return 1;
   }
   return 0;
 }

@@ -17,6 +17,7 @@ enum class DType : int32_t {
   kBFloat16 = 3,
   kInt32 = 4,
   kUInt32 = 5,
+  kUInt8 = 6,
 };
 
 const char *DTypeName(DType dtype);

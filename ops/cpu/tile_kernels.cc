@@ -100,6 +100,7 @@ const DTypeKernels &KernelsFor(const TileKernels &kernels, DType dtype) {
     case DType::kFloat32:
     case DType::kInt32:
     case DType::kUInt32:
+    case DType::kUInt8:
       break;  // integers do not come here
   }
   return kernels.float32;

@@ -45,6 +45,9 @@ constexpr int32_t kAccumulatorPad = 16;
 
 // One tile of keys and values, of one kv head; or several whole ones and then, perhaps, a shorter
 // one.
+//
+// Packed: made ready by PackTileKernels. A row is then not a token, but all keys (values) of one
+// kKeyTile, num_keys / kKeyTile rows, rounded up.
 struct KvTile {
   const void *const *key_rows;    // [num_keys]: first element of each token's key, kv head 0
   const void *const *value_rows;  // [num_keys]: first element of each token's value, kv head 0
@@ -53,7 +56,8 @@ struct KvTile {
   // Distance of consecutive rows where it is the same for all; else 0.
   int64_t key_stride_bytes;
   int64_t value_stride_bytes;
-  int32_t num_keys;  // 1 .. max_keys of the table
+  int32_t num_keys;        // 1 .. max_keys of the table
+  bool is_packed = false;  // by the same table and dtype
 };
 
 // What is added to qk_scale * (query . key), per row.
@@ -112,6 +116,21 @@ struct AttendArgs {
   PrefetchRows next_values = {};
 };
 
+// Keys and values in the form that attend computes with, made once for many calls. The same bits
+// result as from the rows themselves.
+struct PackTileKernels {
+  const char *layout;  // a name of at most 15 letters: other tables may have the same
+
+  // Bytes of kKeyTile keys, and of as many values, of one kv head. Multiples of 64.
+  int64_t (*key_bytes)(int32_t head_size);
+  int64_t (*value_bytes)(int32_t value_head_size);
+
+  // packed <- keys (values) of a tile that is not packed and has at most kKeyTile keys. packed:
+  // 64-byte aligned.
+  void (*pack_keys)(const KvTile &tile, int32_t head_size, void *packed);
+  void (*pack_values)(const KvTile &tile, int32_t value_head_size, void *packed);
+};
+
 struct DTypeKernels {
   // Most keys of a call: a multiple of kKeyTile, at most kMaxTileKeys. The same bits result from
   // one call and from a call for each tile. More than one tile at once pays where more than
@@ -140,6 +159,9 @@ struct DTypeKernels {
 
   // out[i] <- in[i] as float.
   void (*load_row)(const void *in, int32_t num_elements, float *out);
+
+  // nullptr: attend takes rows only, because packing ahead would gain nothing.
+  const PackTileKernels *pack_tile = nullptr;
 };
 
 struct TileKernels {

@@ -194,19 +194,24 @@ void UpdateSoftmax(const AttendArgs &args, TileBlock<kTerms<T>> *block) {
   RescaleRows(args, *block);
 }
 
+// Where the packed keys and values of each kKeyTile of a call begin.
+struct PackedKeyTiles {
+  const void *keys[kMaxTileKeys / kKeyTile];
+  const void *values[kMaxTileKeys / kKeyTile];
+};
+
 template <typename T>
-void AttendBlock(const AttendArgs &args, const char *keys, const char *values,
-                 Prefetcher *prefetcher, TileBlock<kTerms<T>> *block) {
+void AttendBlock(const AttendArgs &args, const PackedKeyTiles &tiles, Prefetcher *prefetcher,
+                 TileBlock<kTerms<T>> *block) {
   const int32_t num_seen = NumSeenKeys(args, block->first_row, block->num_rows);
   for (int32_t key = 0; key < num_seen; key += kKeyTile) {
     block->first_key = key;
     block->num_keys = Minimum(args.tile.num_keys - key, kKeyTile);
-    MultiplyQueryKey<T>(args, keys + key / kKeyTile * KeyTilesBytes<T>(args.head_size), prefetcher,
+    MultiplyQueryKey<T>(args, static_cast<const char *>(tiles.keys[key / kKeyTile]), prefetcher,
                         block->state.scores, *block);
     UpdateSoftmax<T>(args, block);
-    AddProbabilityValue<T, kPvSteps>(
-        args, values + key / kKeyTile * ValueTilesBytes<T>(args.value_head_size),
-        /*first_step=*/0, prefetcher, *block);
+    AddProbabilityValue<T, kPvSteps>(args, static_cast<const char *>(tiles.values[key / kKeyTile]),
+                                     /*first_step=*/0, prefetcher, *block);
   }
 }
 
@@ -237,6 +242,26 @@ void AttendOneTile(const AttendArgs &args, Prefetcher *prefetcher, char *packed)
   }
 }
 
+// Packs the call's keys and values into its scratch, unless they are packed already.
+template <typename T>
+PackedKeyTiles PackAll(const AttendArgs &args, Prefetcher *prefetcher) {
+  const KvTile &tile = args.tile;
+  const int64_t key_bytes = KeyTilesBytes<T>(args.head_size);
+  const int64_t value_bytes = ValueTilesBytes<T>(args.value_head_size);
+  char *const keys = static_cast<char *>(args.scratch);
+  char *const values = keys + kMaxTileKeys / kKeyTile * key_bytes;
+  if (!tile.is_packed) {
+    PackKeys<T>(args, 0, tile.num_keys, prefetcher, keys);
+    PackValues<T, kPvSteps>(args, 0, tile.num_keys, prefetcher, values);
+  }
+  PackedKeyTiles tiles;
+  for (int32_t i = 0; i * kKeyTile < tile.num_keys; ++i) {
+    tiles.keys[i] = tile.is_packed ? KeyRow<char>(tile, i) : keys + i * key_bytes;
+    tiles.values[i] = tile.is_packed ? ValueRow<char>(tile, i) : values + i * value_bytes;
+  }
+  return tiles;
+}
+
 int32_t NumPrefetchSteps(const AttendArgs &args) {
   const int32_t num_keys = args.tile.num_keys;
   const int32_t key_steps =
@@ -247,45 +272,68 @@ int32_t NumPrefetchSteps(const AttendArgs &args) {
       (num_keys + kKeyTile - 1) / kKeyTile *
       (kQkColumns * NumQkSteps(args.head_size) + kPvSteps * NumPvColumns(args.value_head_size)) *
       kPrefetchStepsPerProductStep;
-  return key_steps + value_steps + (args.num_rows + kRowBlock - 1) / kRowBlock * product_steps;
+  const int32_t pack_steps = args.tile.is_packed ? 0 : key_steps + value_steps;
+  return pack_steps + (args.num_rows + kRowBlock - 1) / kRowBlock * product_steps;
 }
 
 template <typename T>
 void Attend(const AttendArgs &args) {
   const FlushSubnormals flush;
-  char *keys = static_cast<char *>(args.scratch);
-  char *values = keys + kMaxTileKeys / kKeyTile * KeyTilesBytes<T>(args.head_size);
-  const int32_t num_keys = args.tile.num_keys;
   Prefetcher prefetcher(args, NumPrefetchSteps(args));
   TileRows tile_rows;
-  if (args.num_rows <= kTileRows && num_keys <= kKeyTile) {
+  if (args.num_rows <= kTileRows && args.tile.num_keys <= kKeyTile && !args.tile.is_packed) {
     tile_rows.Configure(args.num_rows);
-    AttendOneTile<T>(args, &prefetcher, keys);
+    AttendOneTile<T>(args, &prefetcher, static_cast<char *>(args.scratch));
   } else {
-    PackKeys<T>(args, 0, num_keys, &prefetcher, keys);
-    PackValues<T, kPvSteps>(args, 0, num_keys, &prefetcher, values);
+    const PackedKeyTiles tiles = PackAll<T>(args, &prefetcher);
     TileBlock<kTerms<T>> block;
     for (int32_t row = 0; row < args.num_rows; row += kRowBlock) {
       block.first_row = row;
       block.num_rows = Minimum(kRowBlock, args.num_rows - row);
       tile_rows.Configure(block.num_rows);
-      AttendBlock<T>(args, keys, values, &prefetcher, &block);
+      AttendBlock<T>(args, tiles, &prefetcher, &block);
     }
   }
   Tiles::Release();
 }
 
+// Of a tile that lies ahead: a row of nothing to fetch, and one tile.
 template <typename T>
-constexpr DTypeKernels MakeKernels() {
+void PackKeysAhead(const KvTile &tile, int32_t head_size, void *packed) {
+  AttendArgs args = {};
+  args.head_size = head_size;
+  args.tile = tile;
+  Prefetcher prefetcher(args, /*num_steps=*/1);
+  std::memset(packed, 0, KeyTilesBytes<T>(head_size));
+  PackKeys<T>(args, 0, tile.num_keys, &prefetcher, static_cast<char *>(packed));
+}
+
+template <typename T>
+void PackValuesAhead(const KvTile &tile, int32_t value_head_size, void *packed) {
+  AttendArgs args = {};
+  args.value_head_size = value_head_size;
+  args.tile = tile;
+  Prefetcher prefetcher(args, /*num_steps=*/1);
+  std::memset(packed, 0, ValueTilesBytes<T>(value_head_size));
+  PackValues<T, kPvSteps>(args, 0, tile.num_keys, &prefetcher, static_cast<char *>(packed));
+}
+
+// float16 would take two terms, twice the bytes to read in each step.
+constexpr PackTileKernels kBFloat16PackTile = {
+    "amx_bf16", KeyTilesBytes<BFloat16Bits>, ValueTilesBytes<BFloat16Bits>,
+    PackKeysAhead<BFloat16Bits>, PackValuesAhead<BFloat16Bits>};
+
+template <typename T>
+constexpr DTypeKernels MakeKernels(const PackTileKernels *pack_tile) {
   return {kMaxTileKeys, kRowBlock, kQueryTileRows, PackedQueryBytes<T>, ScratchBytes<T>,
-          PackQuery<T>, Attend<T>, StoreRow<T>,    LoadRow<T>};
+          PackQuery<T>, Attend<T>, StoreRow<T>,    LoadRow<T>,          pack_tile};
 }
 
 }  // namespace
 
 extern const DTypeKernels kFloat16Kernels;
 extern const DTypeKernels kBFloat16Kernels;
-const DTypeKernels kFloat16Kernels = MakeKernels<Float16Bits>();
-const DTypeKernels kBFloat16Kernels = MakeKernels<BFloat16Bits>();
+const DTypeKernels kFloat16Kernels = MakeKernels<Float16Bits>(nullptr);
+const DTypeKernels kBFloat16Kernels = MakeKernels<BFloat16Bits>(&kBFloat16PackTile);
 
 }  // namespace mindspore_relay::MINDSPORE_RELAY_AMX_NAMESPACE

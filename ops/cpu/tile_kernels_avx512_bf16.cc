@@ -65,17 +65,17 @@ inline int32_t NumPackSteps(const AttendArgs &args) {
   return kKeyTile / kPairs * ((args.head_size + 2 * kPairs - 1) / (2 * kPairs)) * kPackSteps;
 }
 
-void PackKeyPairs(const AttendArgs &args, Prefetcher *prefetcher, uint32_t *key_pairs) {
-  const KvTile &tile = args.tile;
+void PackKeyPairs(const KvTile &tile, int32_t head_size, Prefetcher *prefetcher,
+                  uint32_t *key_pairs) {
   for (int32_t key = 0; key < kKeyTile; key += kPairs) {
     const BFloat16Bits *key_rows[kPairs];
     const int32_t num_rows = tile.num_keys - key;
     for (int32_t i = 0; i < Minimum(num_rows, kPairs); ++i) {
       key_rows[i] = KeyRow<BFloat16Bits>(tile, key + i);
     }
-    for (int32_t d = 0; d < args.head_size; d += 2 * kPairs) {
+    for (int32_t d = 0; d < head_size; d += 2 * kPairs) {
       __m512i rows[kPairs];
-      const int32_t count = args.head_size - d;
+      const int32_t count = head_size - d;
       if (num_rows >= kPairs && count >= 2 * kPairs) {
 #pragma GCC unroll 16
         for (int i = 0; i < kPairs; ++i) {
@@ -93,18 +93,17 @@ void PackKeyPairs(const AttendArgs &args, Prefetcher *prefetcher, uint32_t *key_
 }
 
 // Pairs past the last key are 0, up to a multiple of kPairs.
-void PackValuePairs(const AttendArgs &args, uint32_t *value_pairs) {
-  const int64_t stride = ValuePairStride(args.value_head_size);
-  const int32_t num_keys = args.tile.num_keys;
+void PackValuePairs(const KvTile &tile, int32_t value_head_size, uint32_t *value_pairs) {
+  const int64_t stride = ValuePairStride(value_head_size);
+  const int32_t num_keys = tile.num_keys;
   const int32_t num_pairs = static_cast<int32_t>(RoundUpTo(num_keys, 2 * kPairs) / 2);
   for (int32_t pair = 0; pair < num_pairs; ++pair, value_pairs += stride) {
     const bool has_even = 2 * pair < num_keys;
     const bool has_odd = 2 * pair + 1 < num_keys;
-    const BFloat16Bits *even_row = has_even ? ValueRow<BFloat16Bits>(args.tile, 2 * pair) : nullptr;
-    const BFloat16Bits *odd_row =
-        has_odd ? ValueRow<BFloat16Bits>(args.tile, 2 * pair + 1) : nullptr;
-    for (int32_t d = 0; d < args.value_head_size; d += 2 * kPairs) {
-      const int32_t count = args.value_head_size - d;
+    const BFloat16Bits *even_row = has_even ? ValueRow<BFloat16Bits>(tile, 2 * pair) : nullptr;
+    const BFloat16Bits *odd_row = has_odd ? ValueRow<BFloat16Bits>(tile, 2 * pair + 1) : nullptr;
+    for (int32_t d = 0; d < value_head_size; d += 2 * kPairs) {
+      const int32_t count = value_head_size - d;
       const __m512i even = has_even ? Load32(even_row + d, count) : _mm512_setzero_si512();
       const __m512i odd = has_odd ? Load32(odd_row + d, count) : _mm512_setzero_si512();
       _mm512_storeu_si512(value_pairs + d, PairLow(even, odd));
@@ -129,11 +128,15 @@ int64_t PackedQueryBytes(int32_t num_rows, int32_t head_size) {
   return RoundUpTo(int64_t{num_rows} * head_size * 2, 64);
 }
 
+// Bytes of what a tile's keys and values are packed into.
+int64_t KeyPairsBytes(int32_t head_size) { return NumKeyPairRows(head_size) * kKeyTile * 4; }
+int64_t ValuePairsBytes(int32_t value_head_size) {
+  return kKeyTile / 2 * ValuePairStride(value_head_size) * 4;
+}
+
 // Scratch: key pairs, value pairs.
 int64_t ScratchBytes(int32_t head_size, int32_t value_head_size) {
-  const int64_t key_pairs = NumKeyPairRows(head_size) * kKeyTile;
-  const int64_t value_pairs = kKeyTile / 2 * ValuePairStride(value_head_size);
-  return (key_pairs + value_pairs) * int64_t{sizeof(uint32_t)};
+  return KeyPairsBytes(head_size) + ValuePairsBytes(value_head_size);
 }
 
 void PackQuery(const void *const *rows, int32_t num_rows, int32_t head_size, void *packed) {
@@ -308,18 +311,29 @@ void PvRowBlock(const AttendArgs &args, int32_t first_row, int32_t num_rows, int
 constexpr int32_t kDirectRows = 2 * kRowBlock;
 
 void Attend(const AttendArgs &args) {
-  uint32_t *key_pairs = static_cast<uint32_t *>(args.scratch);
-  uint32_t *value_pairs = key_pairs + NumKeyPairRows(args.head_size) * kKeyTile;
-  const int64_t value_stride = ValuePairStride(args.value_head_size);
+  const KvTile &tile = args.tile;
   const int32_t num_pv_blocks = (args.value_head_size + kBlockElements - 1) / kBlockElements;
   const int32_t num_row_blocks = (args.num_rows + kRows - 1) / kRows;
-  Prefetcher prefetcher(args, NumPackSteps(args) + (args.head_size / 2 +
-                                                    (args.tile.num_keys + 1) / 2 * num_pv_blocks) *
-                                                       num_row_blocks);
-  PackKeyPairs(args, &prefetcher, key_pairs);
+  const int32_t num_pairs = args.head_size / 2 + (tile.num_keys + 1) / 2 * num_pv_blocks;
+  Prefetcher prefetcher(args,
+                        (tile.is_packed ? 0 : NumPackSteps(args)) + num_pairs * num_row_blocks);
+  const uint32_t *key_pairs;
+  const uint32_t *value_pairs;
   // A last vector that is not full is read from a copy, which has a padding.
-  const bool is_direct = args.num_rows <= kDirectRows && args.value_head_size % 16 == 0;
-  if (!is_direct) PackValuePairs(args, value_pairs);
+  bool is_direct = false;
+  if (tile.is_packed) {
+    key_pairs = KeyRow<uint32_t>(tile, 0);
+    value_pairs = ValueRow<uint32_t>(tile, 0);
+  } else {
+    uint32_t *const keys = static_cast<uint32_t *>(args.scratch);
+    uint32_t *const values = keys + KeyPairsBytes(args.head_size) / 4;
+    PackKeyPairs(tile, args.head_size, &prefetcher, keys);
+    is_direct = args.num_rows <= kDirectRows && args.value_head_size % 16 == 0;
+    if (!is_direct) PackValuePairs(tile, args.value_head_size, values);
+    key_pairs = keys;
+    value_pairs = values;
+  }
+  const int64_t value_stride = ValuePairStride(args.value_head_size);
 
   RowBlockState block;
   PairProbabilities probabilities;
@@ -335,7 +349,7 @@ void Attend(const AttendArgs &args) {
     SoftmaxRows<BFloat16Bits>(args, row, num_rows, /*first_key=*/0, kKeyTile, &block,
                               &probabilities);
     if (is_direct) {
-      PvRowBlock(args, row, num_rows, num_seen, PairsOfRows{args.tile}, probabilities, block,
+      PvRowBlock(args, row, num_rows, num_seen, PairsOfRows{tile}, probabilities, block,
                  &prefetcher);
     } else {
       PvRowBlock(args, row, num_rows, num_seen, PackedPairs{value_pairs, value_stride},
@@ -343,6 +357,19 @@ void Attend(const AttendArgs &args) {
     }
   }
 }
+
+void PackKeysAhead(const KvTile &tile, int32_t head_size, void *packed) {
+  Prefetcher prefetcher({}, /*num_steps=*/1);
+  PackKeyPairs(tile, head_size, &prefetcher, static_cast<uint32_t *>(packed));
+}
+
+void PackValuesAhead(const KvTile &tile, int32_t value_head_size, void *packed) {
+  std::memset(packed, 0, ValuePairsBytes(value_head_size));
+  PackValuePairs(tile, value_head_size, static_cast<uint32_t *>(packed));
+}
+
+constexpr PackTileKernels kPackTile = {"avx512_bf16", KeyPairsBytes, ValuePairsBytes, PackKeysAhead,
+                                       PackValuesAhead};
 
 }  // namespace
 
@@ -354,6 +381,7 @@ const DTypeKernels kBFloat16Kernels = {kKeyTile,
                                        PackQuery,
                                        Attend,
                                        StoreRow<BFloat16Bits>,
-                                       LoadRow<BFloat16Bits>};
+                                       LoadRow<BFloat16Bits>,
+                                       &kPackTile};
 
 }  // namespace mindspore_relay::avx512_bf16

@@ -5,6 +5,8 @@
 Descriptions of the arrays are prepared outside the time, as a C caller would keep them.
     relay mindspore_relay          the automatic choice; facts["path"] says which
     relay mindspore_relay.forced   path="relay" where the automatic choice is plain
+    relay mindspore_relay.packed   with the prefix packed, where the choice is relay and the
+                                   instruction set packs this dtype
     plain mindspore_relay          path="plain"
 """
 
@@ -19,7 +21,11 @@ from bench.machine import SCRIPTS_DIR
 from bench.storage import empty
 from bench.worker import Call, Family
 from mindspore_relay import MaskType, _library, capi
-from mindspore_relay._c_interface import check
+from mindspore_relay._c_interface import check, describe
+from mindspore_relay._packed_share import packed_share_bytes
+
+# What packing takes where nothing is packed.
+PACKED_HEADER_BYTES = 64
 
 
 class _Operation(capi.Operation):
@@ -42,10 +48,11 @@ class _Operation(capi.Operation):
 
 
 class _RelayCall(Call):
-    def __init__(self, family, path):
+    def __init__(self, family, path, is_packed=False):
         self._step = PagedStep(family.pool, family.problem)
         self._operation = _Operation()
-        family.plan(self._operation, self._step, path)
+        packed_share = [family.pack(self._step)] if is_packed else None
+        family.plan(self._operation, self._step, path, packed_share)
         self._workspace = family.reserve(self._operation.workspace_bytes)
         self._output = family.output
         self.facts = {"isa": family.versions["isa"]}
@@ -86,17 +93,36 @@ class Relay(Family):
         variants = [("relay", "mindspore_relay"), ("plain", "mindspore_relay")]
         if _RelayCall(self, "auto").facts["path"] == "plain":
             variants.append(("relay", "mindspore_relay.forced"))
+        elif self._packed_bytes() > PACKED_HEADER_BYTES:
+            variants.append(("relay", "mindspore_relay.packed"))
         return variants
 
     def prepare(self, op, impl):
         if op == "plain":
             return _RelayCall(self, "plain")
-        return _RelayCall(self, "relay" if impl.endswith(".forced") else "auto")
+        is_packed = impl.endswith(".packed")
+        return _RelayCall(self, "relay" if impl.endswith(".forced") else "auto", is_packed)
 
     def copies(self, op, impl):
         return self.pool.copies(self.problem)
 
-    def plan(self, operation, step, path):
+    def _packed_bytes(self):
+        p = self.problem
+        cache_shapes = (cache.shape for cache in self._caches)
+        dtype = describe("bench", "key", self._caches[0]).dtype
+        return packed_share_bytes(dtype, *cache_shapes, True, p.kv_head_num, p.prefix)
+
+    def pack(self, step):
+        """The step's prefix, packed."""
+        return capi.pack_share(
+            *self._caches,
+            self.problem.prefix,
+            kv_head_num=self.problem.kv_head_num,
+            share_block_table=step.share_blocks,
+            packed=empty((self._packed_bytes(),), np.uint8),
+        )
+
+    def plan(self, operation, step, path, packed_share=None):
         p = self.problem
         params = {
             "head_num": p.head_num,
@@ -118,6 +144,7 @@ class Relay(Family):
                 np.array([p.prefix], np.int32),
                 block_tables=step.own_blocks,
                 share_block_tables=step.share_blocks[None],
+                packed_share=packed_share,
                 path=path,
                 **params,
             )

@@ -11,6 +11,7 @@ OURS = "mindspore_relay"
 # How this project is called, where the column already says that it is this project.
 WAYS = {
     OURS: "C interface",
+    "mindspore_relay.packed": "prefix packed",
     "mindspore_relay.graph": "graph",
     "mindspore_relay.pynative": "PyNative",
     "mindspore_relay.avx512": "AVX-512",

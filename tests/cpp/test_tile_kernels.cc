@@ -159,7 +159,9 @@ TEST_P(TileKernelsTest, SeveralTilesInOneCallGiveTheBitsOfACallForEach) {
           problem.is_causal = is_causal;
           std::vector<int32_t> rows(num_rows);
           for (int32_t r = 0; r < num_rows; ++r) rows[r] = r;
-          for (Placement placement : {Placement::kContiguous, Placement::kGuarded}) {
+          for (Placement placement :
+               {Placement::kContiguous, Placement::kGuarded, Placement::kPacked}) {
+            if (placement == Placement::kPacked && kernels().pack_tile == nullptr) continue;
             ExpectSameBits(problem, RunTiles(kernels(), problem), rows,
                            RunTiles(kernels(), problem, rows, placement, kernels().max_keys));
           }
@@ -201,7 +203,8 @@ TEST_P(TileKernelsTest, BitsDoNotDependOnPlacementAndNothingElseIsRead) {
       std::vector<int32_t> rows(num_rows);
       for (int32_t r = 0; r < num_rows; ++r) rows[r] = r;
       const TileResult plain = RunTiles(kernels(), problem);
-      for (Placement placement : {Placement::kScattered, Placement::kGuarded}) {
+      for (Placement placement : {Placement::kScattered, Placement::kGuarded, Placement::kPacked}) {
+        if (placement == Placement::kPacked && kernels().pack_tile == nullptr) continue;
         ExpectSameBits(problem, plain, rows, RunTiles(kernels(), problem, rows, placement));
       }
     }

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <stdexcept>
 
@@ -40,7 +41,9 @@ T Convert(float x) {
 // Rows of elements at a placement of choice. Keeps the memory.
 class PlacedRows {
  public:
-  PlacedRows(DType dtype, Placement placement) : dtype_(dtype), placement_(placement) {}
+  PlacedRows(DType dtype, Placement placement)
+      : dtype_(dtype),
+        placement_(placement == Placement::kPacked ? Placement::kGuarded : placement) {}
   ~PlacedRows() {
     for (const Mapping &m : mappings_) munmap(m.begin, m.bytes);
   }
@@ -67,6 +70,13 @@ class PlacedRows {
       placed[i] = out;
     }
     return placed;
+  }
+
+  // A row of bytes, guarded.
+  const char *PlaceBytes(const char *bytes, int64_t num_bytes) {
+    char *out = MapBeforeGuard(num_bytes);
+    std::memcpy(out, bytes, num_bytes);
+    return out;
   }
 
  private:
@@ -265,6 +275,47 @@ void FillRandom(uint32_t seed, TileProblem *problem) {
   for (int32_t r = 0; r < problem->num_rows; ++r) problem->slope[r] = -0.03f * float(r % 7);
 }
 
+namespace {
+
+// The tile's keys and values, packed kKeyTile at a time.
+class PackedTile {
+ public:
+  PackedTile(const PackTileKernels &packer, const TileProblem &problem, const KvTile &tile) {
+    for (int32_t first = 0; first < tile.num_keys; first += kKeyTile) {
+      KvTile part = tile;
+      part.key_rows += first;
+      part.value_rows += first;
+      part.num_keys = std::min(kKeyTile, tile.num_keys - first);
+      AlignedBytes keys(packer.key_bytes(problem.head_size));
+      AlignedBytes values(packer.value_bytes(problem.value_head_size));
+      packer.pack_keys(part, problem.head_size, keys.data());
+      packer.pack_values(part, problem.value_head_size, values.data());
+      key_rows_.push_back(Place(keys.data(), packer.key_bytes(problem.head_size)));
+      value_rows_.push_back(Place(values.data(), packer.value_bytes(problem.value_head_size)));
+    }
+    tile_ = {key_rows_.data(), value_rows_.data(), kOffsetBytes, kOffsetBytes, 0, 0, tile.num_keys};
+    tile_.is_packed = true;
+  }
+
+  const KvTile &tile() const { return tile_; }
+
+ private:
+  static constexpr int64_t kOffsetBytes = 3;  // to the kv head
+
+  // Where the row of kv head 0 would lie.
+  const void *Place(const char *packed, int64_t num_bytes) {
+    guarded_.push_back(std::make_unique<PlacedRows>(DType::kUInt8, Placement::kGuarded));
+    return guarded_.back()->PlaceBytes(packed, num_bytes) - kOffsetBytes;
+  }
+
+  std::vector<std::unique_ptr<PlacedRows>> guarded_;
+  std::vector<const void *> key_rows_;
+  std::vector<const void *> value_rows_;
+  KvTile tile_ = {};
+};
+
+}  // namespace
+
 TileResult RunTiles(const DTypeKernels &kernels, const TileProblem &problem,
                     const std::vector<int32_t> &rows, Placement placement, int32_t keys_per_call) {
   const int32_t num_rows = static_cast<int32_t>(rows.size());
@@ -301,6 +352,10 @@ TileResult RunTiles(const DTypeKernels &kernels, const TileProblem &problem,
     args.qk_scale = problem.qk_scale;
     args.tile = {&key_rows[first],  &value_rows[first],  0,       0,
                  key.StrideBytes(), value.StrideBytes(), num_keys};
+    std::optional<PackedTile> packed_tile;
+    if (placement == Placement::kPacked) {
+      args.tile = packed_tile.emplace(*kernels.pack_tile, problem, args.tile).tile();
+    }
     args.mask = mask.mask;
     args.state = {acc_data, result.row_max.data(), result.row_sum.data(), acc_stride};
     args.scratch = scratch.data();

@@ -64,6 +64,8 @@ enum class Placement {
   kContiguous,  // rows one after the other
   kScattered,   // rows in reverse order, with gaps, aligned to one element only
   kGuarded,     // every row ends where a page without access begins
+  kPacked,      // keys and values packed ahead out of guarded rows, and guarded themselves; only of
+                // kernels with pack_tile
 };
 
 struct TileResult {

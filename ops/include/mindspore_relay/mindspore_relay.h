@@ -7,7 +7,7 @@
  *   1. Ms...GetWorkspaceSize checks every argument, plans the work, and says how many bytes of
  *      workspace phase 2 needs.
  *   2. Ms... runs the plan. It allocates nothing on the heap and can be repeated.
- * MsRelayReshapeAndCache and MsRelayMergeAttentionStates are one call.
+ * MsRelayReshapeAndCache, MsRelayPackShare and MsRelayMergeAttentionStates are one call.
  *
  * Memory. Every tensor is in host memory, and none is copied: what is handed to phase 1 is read and
  * written by phase 2 and must live until the last run. What is read when:
@@ -74,7 +74,8 @@ typedef enum MsRelayDType {
   MS_RELAY_FLOAT16 = 2,
   MS_RELAY_BFLOAT16 = 3,
   MS_RELAY_INT32 = 4,
-  MS_RELAY_UINT32 = 5
+  MS_RELAY_UINT32 = 5,
+  MS_RELAY_UINT8 = 6
 } MsRelayDType;
 
 /* Values of the documents. Another public header numbers the ALiBi masks one higher: the content of
@@ -138,6 +139,12 @@ typedef struct MsRelayOptions {
    * int32 [num_groups, max_blocks] of the groups. Entries that no length needs are not read. */
   const MsRelayTensor *block_tables;
   const MsRelayTensor *share_block_tables;
+
+  /* RelayAttention, or NULL: a list of num_groups tensors made by MsRelayPackShare, each of its
+   * group's keys, values and kv_share_len; uint8 [0] for a group that is not packed. What is read
+   * by relay is then read from there. Checked in phase 1, read by runs: they must not change while
+   * the plan is in use, and must be made anew when the keys or values do. */
+  const MsRelayTensorList *packed_share;
 } MsRelayOptions;
 
 /* "0.1.0". Static storage, as all strings here unless said otherwise. */
@@ -304,6 +311,38 @@ MS_RELAY_API MsRelayStatus MsRelayAttention(void *workspace, uint64_t workspace_
 MS_RELAY_API MsRelayStatus MsRelayReshapeAndCache(
     const MsRelayTensor *key, const MsRelayTensor *value, MsRelayTensor *key_cache,
     MsRelayTensor *value_cache, const MsRelayTensor *slot_mapping, MsRelayContext *context);
+
+/* Bytes of a prefix packed by MsRelayPackShare with the instruction set in use.
+ *
+ *   dtype            MsRelayDType of its keys and values
+ *   kv_head_num, head_size, value_head_size
+ *   kv_share_len     keys of the prefix
+ *   packed_bytes     output: 64 where packing would gain nothing; else about the bytes of the keys
+ *                    and values
+ *   context          or NULL */
+MS_RELAY_API MsRelayStatus MsRelayPackShareGetSize(int32_t dtype, int32_t kv_head_num,
+                                                   int32_t head_size, int32_t value_head_size,
+                                                   int64_t kv_share_len, uint64_t *packed_bytes,
+                                                   MsRelayContext *context);
+
+/* Packs the keys and values of a prefix into the form that the instruction set in use computes
+ * with: done once, it spares each step that work (MsRelayOptions, packed_share). The result of
+ * RelayAttention is the same to the bit. bfloat16 with AMX, and with AVX-512 BF16 on AMD, gain by
+ * it; for everything else nothing is packed, and the bytes say so.
+ *
+ *   key_share,       [S2, kv_head_num, head_size] or [S2, kv_head_num * head_size]; or, with
+ *   value_share      share_block_table, paged [num_blocks, block_size, ...]
+ *   share_block_table  int32 [max_blocks], or NULL: not paged
+ *   kv_head_num      key and value heads
+ *   kv_share_len     keys of the prefix
+ *   packed           output: uint8 [packed_bytes] or more, read soonest where it is 64-byte
+ * aligned. It may be copied, also into a file, but serves the same instruction set and version only
+ *   context          or NULL */
+MS_RELAY_API MsRelayStatus MsRelayPackShare(const MsRelayTensor *key_share,
+                                            const MsRelayTensor *value_share,
+                                            const MsRelayTensor *share_block_table,
+                                            int32_t kv_head_num, int64_t kv_share_len,
+                                            MsRelayTensor *packed, MsRelayContext *context);
 
 /* Joins the results of attention over two disjoint sets of keys into that over all of them.
  *

@@ -40,6 +40,8 @@ int64_t ElementBytes(int32_t dtype) {
     case MS_RELAY_FLOAT16:
     case MS_RELAY_BFLOAT16:
       return 2;
+    case MS_RELAY_UINT8:
+      return 1;
     default:
       return 0;
   }

@@ -115,6 +115,52 @@ void FuzzMerge(Reader *reader, Handles *handles) {
               false);
 }
 
+// A prefix as rows or blocks, into as many bytes as the library says, or nearly.
+void FuzzPackShare(Reader *reader, Handles *handles) {
+  Arguments arguments(reader);
+  const int32_t dtype = reader->Pick<int32_t>(
+      {MS_RELAY_BFLOAT16, MS_RELAY_FLOAT16, MS_RELAY_FLOAT32, MS_RELAY_INT32});
+  const int64_t heads = 1 + reader->Below(3), num_rows = reader->Below(150);
+  const int64_t sizes[2] = {reader->Pick<int64_t>({8, 40, 64, 72, 576}),
+                            reader->Pick<int64_t>({8, 24, 64, 136, 576})};
+  const bool is_paged = reader->OneIn(2), is_flat = reader->OneIn(2);
+  const int64_t block_size = reader->Pick<int64_t>({16, 1, 7});
+  const int64_t num_blocks = (num_rows + block_size - 1) / block_size;
+  std::vector<int64_t> shape = {num_rows};
+  if (is_paged) shape = {num_blocks, block_size};
+  int indices[2];
+  for (int side = 0; side < 2; ++side) {
+    std::vector<int64_t> whole = shape;
+    if (!is_flat) whole.push_back(heads);
+    whole.push_back(is_flat ? heads * sizes[side] : sizes[side]);
+    indices[side] = arguments.Add(side == 0 ? "key_share" : "value_share", dtype, whole);
+  }
+  std::vector<int32_t> blocks;
+  for (int64_t i = 0; i < num_blocks; ++i) {
+    blocks.push_back(static_cast<int32_t>(reader->Below(num_blocks)));
+  }
+  const int table = is_paged ? arguments.AddIntegers("table", {num_blocks}, blocks) : -1;
+  int32_t kv_head_num = static_cast<int32_t>(heads);
+  int64_t kv_share_len = num_rows;
+  if (reader->OneIn(8)) kv_head_num = static_cast<int32_t>(reader->AnyNumber());
+  if (reader->OneIn(4)) kv_share_len = reader->AnyNumber();
+  uint64_t packed_bytes = 0;
+  CheckStatus(MsRelayPackShareGetSize(dtype, kv_head_num, static_cast<int32_t>(sizes[0]),
+                                      static_cast<int32_t>(sizes[1]), kv_share_len, &packed_bytes,
+                                      handles->context),
+              false);
+  if (packed_bytes > (1 << 22)) return;
+  const int64_t room = static_cast<int64_t>(packed_bytes) + reader->Pick<int64_t>({0, 0, 0, 1, 64});
+  const int packed = arguments.AddOutput("packed", MS_RELAY_UINT8, {room});
+  for (int64_t i = reader->Below(4); i > 0; --i) arguments.SpoilTensor();
+  const MsRelayTensor *const placed[3] = {arguments.Place(indices[0]), arguments.Place(indices[1]),
+                                          arguments.Place(table)};
+  MsRelayTensor *const placed_packed = arguments.Place(packed);
+  CheckStatus(MsRelayPackShare(placed[0], placed[1], placed[2], kv_head_num, kv_share_len,
+                               placed_packed, handles->context),
+              false);
+}
+
 // Settings, and NULL where it is an error and not a crash.
 void FuzzSettings(Reader *reader, Handles *handles) {
   const std::string isas = MsRelayIsaList();
@@ -138,6 +184,7 @@ void FuzzSettings(Reader *reader, Handles *handles) {
   CHECK(MsRelayCreateOperation(nullptr, handles->context) == MS_RELAY_INVALID_ARGUMENT);
   CHECK(MsRelayOperationSetOptions(nullptr, nullptr) == MS_RELAY_INVALID_ARGUMENT);
   CHECK(MsRelayAttention(nullptr, 0, nullptr, handles->context) == MS_RELAY_INVALID_ARGUMENT);
+  CHECK(MsRelayPackShareGetSize(3, 1, 8, 8, 1, nullptr, nullptr) == MS_RELAY_INVALID_ARGUMENT);
   CHECK(MsRelayPrefixEncoder(nullptr, 0, nullptr, nullptr) == MS_RELAY_INVALID_ARGUMENT);
   char text[8];
   CHECK(MsRelayContextLastError(handles->context, text, sizeof(text)) < 1024);
@@ -168,6 +215,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         break;
       default:
         FuzzMerge(&reader, &handles);
+        if (reader.OneIn(2)) FuzzPackShare(&reader, &handles);
     }
   }
   return 0;
