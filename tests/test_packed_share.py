@@ -38,8 +38,8 @@ def packs(dtype):
 
 def step(num_keys=100, heads=(4, 2), sizes=(16, 16), private=3, batch=5, dtype="bfloat16"):
     """Arguments and keywords of a step whose requests all share one prefix, in the list form."""
-    (head_num, kv_head_num), (head_size, value_size) = heads, sizes
-    query = random(batch, head_num, head_size, dtype=dtype)
+    head_num, kv_head_num = heads
+    query = random(batch, head_num, sizes[0], dtype=dtype)
     own = [
         random(batch, private, kv_head_num, size, dtype=dtype, seed=n)
         for n, size in enumerate(sizes)
@@ -50,7 +50,7 @@ def step(num_keys=100, heads=(4, 2), sizes=(16, 16), private=3, batch=5, dtype="
     ]
     lengths = (None, [num_keys + private] * batch, [0] * batch, [num_keys])
     args = (query, *own, [share[0]], [share[1]], None, *lengths)
-    keywords = {"head_num": head_num, "kv_head_num": kv_head_num, "qk_scale": head_size**-0.5}
+    keywords = {"head_num": head_num, "kv_head_num": kv_head_num, "qk_scale": sizes[0] ** -0.5}
     return args, keywords
 
 
@@ -187,9 +187,7 @@ def test_a_plan_runs_again_with_other_keys():
     packed = pack(args, keywords)
     out = np.empty_like(args[0])
     operation = capi.Operation()
-    operation.plan_relay_attention(
-        *args, **keywords, path="relay", packed_share=[packed], out=out
-    )
+    operation.plan_relay_attention(*args, **keywords, path="relay", packed_share=[packed], out=out)
     operation.run()
     for share in (args[3][0], args[4][0]):
         share[:] = random(*share.shape, seed=77)
@@ -224,8 +222,8 @@ PACK_ERRORS = {
         "value_share": np.ones((4, 4, 2, 16), np.float32),
         "share_block_table": np.zeros((1, 3), np.int32),
     },
-    "share_block_table entries in use must be in [0, num_blocks=4), got share_block_table[0][1]=4":
-    {
+    "share_block_table entries in use must be in [0, num_blocks=4), got "
+    "share_block_table[0][1]=4": {
         "key_share": np.ones((4, 4, 2, 16), np.float32),
         "value_share": np.ones((4, 4, 2, 16), np.float32),
         "share_block_table": [0, 4, 1],
@@ -253,7 +251,9 @@ def test_pack_errors(message):
 
 def test_pack_head_size():
     share = np.ones((9, 2, 12), np.float32)
-    error = "pack_share: head_size of key_share must be a multiple of 8 from 8 to 576, got head_size=12"
+    error = (
+        "pack_share: head_size of key_share must be a multiple of 8 from 8 to 576, got head_size=12"
+    )
     with pytest.raises(NotImplementedError, match=re.escape(error)):
         capi.pack_share(share, share, 9, kv_head_num=2)
 
@@ -275,39 +275,47 @@ def _with_other(change):
     return make
 
 
-SHARE_ERRORS = {
-    "packed_share must be a list of one tensor for each of 1 groups, got 2": (
-        lambda args, keywords: 2 * [pack(args, keywords)]
-    ),
-    "packed_share must be a list of one tensor for each of 1 groups, got 1 (stacked)": (
-        lambda args, keywords: pack(args, keywords)
-    ),
-    "packed_share must have dtype uint8, got int32": (
-        lambda args, keywords: [np.zeros(64, np.int32)]
-    ),
-    "packed_share must have 1 dimension, got shape [1, 64]": (
-        lambda args, keywords: [np.zeros((1, 64), np.uint8)]
-    ),
-    "packed_share must be made by pack_share of this version, got other bytes at "
-    "packed_share[0]": lambda args, keywords: [np.zeros(4096, np.uint8)],
-    "packed_share must be made by pack_share of this version, got other bytes at packed_share[0] ":
-    lambda args, keywords: [pack(args, keywords)[:63]],
-    "packed_share must be packed with kv_share_len[0]=100, got kv_share_len=99 at packed_share[0]":
-    _with_other({"num_keys": 99}),
-    "packed_share must be packed with dtype bfloat16, kv_head_num=2, head_size=16 and value's "
-    "head_size=16, got bfloat16, 4, 16 and 16 at packed_share[0]": _with_other({"heads": (4, 4)}),
-    "packed_share must be packed with dtype bfloat16, kv_head_num=2, head_size=16 and value's "
-    "head_size=16, got bfloat16, 2, 24 and 16 at packed_share[0]": _with_other({"sizes": (24, 16)}),
-    "packed_share must be packed with dtype bfloat16, kv_head_num=2, head_size=16 and value's "
-    "head_size=16, got bfloat16, 2, 16 and 8 at packed_share[0]": _with_other({"sizes": (16, 8)}),
-}
+def _foreign(array):
+    return lambda args, keywords: [array]
 
 
-@pytest.mark.parametrize("message", SHARE_ERRORS)
-def test_share_errors(message):
+PACKED_WITH = (
+    "packed_share must be packed with dtype bfloat16, kv_head_num=2, head_size=16 and value's "
+    "head_size=16, got bfloat16, "
+)
+NOT_MADE_BY_PACK_SHARE = "packed_share must be made by pack_share of this version, got other bytes"
+SHARE_ERRORS = (
+    (
+        "packed_share must be a list of one tensor for each of 1 groups, got 2",
+        lambda args, keywords: 2 * [pack(args, keywords)],
+    ),
+    ("packed_share must be a list of one tensor for each of 1 groups, got 1 (stacked)", pack),
+    ("packed_share must have dtype uint8, got int32", _foreign(np.zeros(64, np.int32))),
+    (
+        "packed_share must have 1 dimension, got shape [1, 64]",
+        _foreign(np.zeros((1, 64), np.uint8)),
+    ),
+    (f"{NOT_MADE_BY_PACK_SHARE} at packed_share[0]", _foreign(np.zeros(4096, np.uint8))),
+    (
+        f"{NOT_MADE_BY_PACK_SHARE} at packed_share[0]",
+        lambda args, keywords: [pack(args, keywords)[:63]],
+    ),
+    (
+        "packed_share must be packed with kv_share_len[0]=100, got kv_share_len=99 at "
+        "packed_share[0]",
+        _with_other({"num_keys": 99}),
+    ),
+    (f"{PACKED_WITH}4, 16 and 16 at packed_share[0]", _with_other({"heads": (4, 4)})),
+    (f"{PACKED_WITH}2, 24 and 16 at packed_share[0]", _with_other({"sizes": (24, 16)})),
+    (f"{PACKED_WITH}2, 16 and 8 at packed_share[0]", _with_other({"sizes": (16, 8)})),
+)
+
+
+@pytest.mark.parametrize(("message", "make"), SHARE_ERRORS)
+def test_share_errors(message, make):
     args, keywords = step()
-    bad = SHARE_ERRORS[message](args, keywords)
-    with pytest.raises(ValueError, match=re.escape(f"relay_attention: {message.strip()}")):
+    bad = make(args, keywords)
+    with pytest.raises(ValueError, match=re.escape(f"relay_attention: {message}")):
         capi.relay_attention(*args, **keywords, packed_share=bad)
     assert_same_bits(args, keywords, [pack(args, keywords)])
 
@@ -315,7 +323,9 @@ def test_share_errors(message):
 def test_packed_with_another_dtype(isa):
     args, keywords = step()
     other = [pack(*step(dtype="float32"))]
-    with pytest.raises(ValueError, match="packed_share must be packed (with dtype|for the kernels)"):
+    with pytest.raises(
+        ValueError, match="packed_share must be packed (with dtype|for the kernels)"
+    ):
         capi.relay_attention(*args, **keywords, packed_share=other)
 
 
@@ -436,7 +446,9 @@ def test_paged_in_mindspore(mode_name):
 @pytest.mark.parametrize("mode_name", ["graph", "pynative"])
 def test_errors_in_mindspore(mode_name):
     share = to_tensor(random(100, 2, 16))
-    error = r"pack_share: key_share must hold kv_head_num=3 heads per token, got shape \[100, 2, 16\]"
+    error = (
+        r"pack_share: key_share must hold kv_head_num=3 heads per token, got shape \[100, 2, 16\]"
+    )
     with mode(mode_name):
         with pytest.raises(RuntimeError, match=error):
             mindspore_relay.pack_share(share, share, 100, kv_head_num=3).asnumpy()

@@ -179,15 +179,16 @@ struct PackedGroup {
 Status CheckHeader(const PackedGroup &group, const char *layout, const PackedHeader &header) {
   const HeadParams &heads = group.heads;
   if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0 || header.version != kVersion) {
-    return InvalidArgument("%s: packed_share must be made by pack_share of this version, got other "
-                           "bytes at packed_share[%" PRId64 "]",
-                           kRelayOp, group.group);
+    return InvalidArgument(
+        "%s: packed_share must be made by pack_share of this version, got other "
+        "bytes at packed_share[%" PRId64 "]",
+        kRelayOp, group.group);
   }
   if (std::strncmp(header.layout, layout, sizeof(header.layout)) != 0) {
-    return InvalidArgument("%s: packed_share must be packed for the kernels in use, whose layout "
-                           "is %s, got layout %.15s at packed_share[%" PRId64
-                           "]; pack the prefix again",
-                           kRelayOp, layout, header.layout, group.group);
+    return InvalidArgument(
+        "%s: packed_share must be packed for the kernels in use, whose layout "
+        "is %s, got layout %.15s at packed_share[%" PRId64 "]; pack the prefix again",
+        kRelayOp, layout, header.layout, group.group);
   }
   if (header.dtype != static_cast<int32_t>(heads.dtype) ||
       header.kv_head_num != heads.kv_head_num || header.head_size != heads.head_size ||
@@ -195,9 +196,9 @@ Status CheckHeader(const PackedGroup &group, const char *layout, const PackedHea
     return InvalidArgument(
         "%s: packed_share must be packed with dtype %s, kv_head_num=%d, head_size=%d and value's "
         "head_size=%d, got %s, %d, %d and %d at packed_share[%" PRId64 "]",
-        kRelayOp, DTypeName(heads.dtype), heads.kv_head_num, heads.head_size,
-        heads.value_head_size, DTypeName(static_cast<DType>(header.dtype)), header.kv_head_num,
-        header.head_size, header.value_head_size, group.group);
+        kRelayOp, DTypeName(heads.dtype), heads.kv_head_num, heads.head_size, heads.value_head_size,
+        DTypeName(static_cast<DType>(header.dtype)), header.kv_head_num, header.head_size,
+        header.value_head_size, group.group);
   }
   if (header.num_keys != group.keys.num_keys) {
     return InvalidArgument("%s: packed_share must be packed with kv_share_len[%" PRId64 "]=%" PRId64
@@ -247,9 +248,10 @@ Status CheckPackedBytes(const HeadParams &heads, int64_t num_keys, const TileKer
   MS_RELAY_RETURN_IF_ERROR(CheckHeadSize(kPackOp, "value_share", heads.value_head_size));
   MS_RELAY_RETURN_IF_ERROR(CheckShareLen(num_keys));
   if (!AddFits(TilesBytes(heads, kernels, num_keys), kHeaderBytes, num_bytes)) {
-    return InvalidArgument("%s: a packed prefix must have less than 2^63 bytes, got kv_share_len=%"
-                           PRId64 " and kv_head_num=%d",
-                           kPackOp, num_keys, heads.kv_head_num);
+    return InvalidArgument(
+        "%s: a packed prefix must have less than 2^63 bytes, got kv_share_len=%" PRId64
+        " and kv_head_num=%d",
+        kPackOp, num_keys, heads.kv_head_num);
   }
   return OkStatus();
 }
@@ -306,10 +308,10 @@ Status CheckPackedShare(const RelayAttentionArgs &args, const TileKernels &kerne
   if (list.num_tensors == 0) return OkStatus();
   const int64_t num_groups = static_cast<int64_t>(problem->group_keys.size());
   if (list.num_tensors != num_groups || list.is_stacked) {
-    return InvalidArgument(
-        "%s: packed_share must be a list of one tensor for each of %" PRId64
-        " groups, got %" PRId64 "%s",
-        kRelayOp, num_groups, list.num_tensors, list.is_stacked ? " (stacked)" : "");
+    return InvalidArgument("%s: packed_share must be a list of one tensor for each of %" PRId64
+                           " groups, got %" PRId64 "%s",
+                           kRelayOp, num_groups, list.num_tensors,
+                           list.is_stacked ? " (stacked)" : "");
   }
   problem->packed_keys.resize(static_cast<size_t>(num_groups));
   for (int64_t g = 0; g < num_groups; ++g) {

@@ -38,7 +38,8 @@ Status CheckPackShare(const PackShareArgs &args, const TileKernels &kernels,
 void RunPackShare(const PackShareProblem &problem, const TileKernels &kernels, int32_t num_threads,
                   char *packed);
 
-// RelayAttention: args.packed_share against the groups of a checked problem -> problem->packed_keys.
+// RelayAttention: args.packed_share against the groups of a checked problem ->
+// problem->packed_keys.
 Status CheckPackedShare(const RelayAttentionArgs &args, const TileKernels &kernels,
                         RelayAttentionProblem *problem);
 

@@ -280,8 +280,9 @@ void AddPrefixUnits(const RelayAttentionProblem &problem, int32_t num_threads, P
   plan->prior_member.assign(problem.group.size(), 0);
   for (size_t g = 0; g < problem.group_keys.size(); ++g) {
     const int32_t num_members = plan->member_begin[g + 1] - plan->member_begin[g];
-    plan->group_path.push_back(ChoosePath(problem.path, num_members, problem.group_keys[g].num_keys,
-                                          problem.heads.heads_per_kv_head));
+    const int64_t num_keys = problem.group_keys[g].num_keys;
+    const GroupSize size = {num_members, num_keys, HasPackedKeys(problem, g)};
+    plan->group_path.push_back(ChoosePath(problem.path, problem.heads, size, num_threads));
   }
   const int64_t factor = UnitFactor(problem, *plan, num_threads);
   for (size_t g = 0; g < problem.group_keys.size(); ++g) {
@@ -322,13 +323,19 @@ SlotLayout MakeSlotLayout(const Plan &plan, const Unit &unit) {
   return layout;
 }
 
-// In rows attending one key, per kv head: relay prepares each tile of the prefix once instead of
-// once per member, and joins each member's rows once more.
-Path ChoosePath(Path wanted, int64_t num_members, int64_t num_keys, int64_t heads_per_kv_head) {
+// In rows attending one key: relay prepares each tile of the prefix once (packed: never) instead of
+// once per member, joins each member's rows once more, and has a phase of its own, at whose end
+// threads wait for each other.
+Path ChoosePath(Path wanted, const HeadParams &heads, const GroupSize &group, int32_t num_threads) {
   if (wanted != Path::kAuto) return wanted;
-  const int64_t saved = Multiply(num_members - 1, num_keys * kTileRowsOverhead);
-  const int64_t joined = Multiply(num_members, heads_per_kv_head * kJoinKeys);
-  return saved > joined ? Path::kRelay : Path::kPlain;
+  const int64_t num_prepared = group.is_packed ? group.num_members : group.num_members - 1;
+  const int64_t saved = Multiply(num_prepared, group.num_keys * kTileRowsOverhead);
+  const int64_t joined = Multiply(group.num_members, heads.heads_per_kv_head * kJoinKeys);
+  const int64_t head_macs = int64_t{heads.head_num} * (heads.head_size + heads.value_head_size);
+  const int64_t macs = Multiply(Multiply(group.num_members, group.num_keys), head_macs);
+  const bool is_shared = num_threads > 1 && macs >= kMinParallelMacs;
+  const int64_t phase = is_shared ? kPhaseKeys / heads.kv_head_num : 0;
+  return saved > Add(joined, phase) ? Path::kRelay : Path::kPlain;
 }
 
 void PlanRelayAttention(const RelayAttentionProblem &problem, const TileKernels &kernels,

@@ -106,9 +106,16 @@ void PlanRelayAttention(const RelayAttentionProblem &problem, const TileKernels 
 void PlanPrefixEncoder(const PrefixEncoderProblem &problem, const TileKernels &kernels,
                        int32_t num_threads, Plan *plan);
 
-// Relay or plain for a group of num_members requests with num_keys shared keys: the cheaper one, as
-// far as kTileRowsOverhead and kJoinKeys tell.
-Path ChoosePath(Path wanted, int64_t num_members, int64_t num_keys, int64_t heads_per_kv_head);
+// A group, as far as its path depends on it.
+struct GroupSize {
+  int64_t num_members;  // requests
+  int64_t num_keys;     // shared keys
+  bool is_packed;
+};
+
+// Relay or plain for a group: the cheaper one, as far as kTileRowsOverhead, kJoinKeys and
+// kPhaseKeys tell. Threads share a phase only if it has some work (kMinParallelMacs).
+Path ChoosePath(Path wanted, const HeadParams &heads, const GroupSize &group, int32_t num_threads);
 
 // Bytes and element offsets of a unit's slots, shared with the code that fills and folds them.
 //   acc [kv_head_num][rows][acc_stride], then row_max [kv_head_num][rows], then row_sum

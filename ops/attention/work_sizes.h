@@ -55,10 +55,18 @@ constexpr int64_t kFinalPiecesPerThread = 2;
 constexpr int64_t kTileRowsOverhead = 8;
 
 // Writing a row's partial result and joining it costs about as much as the row attending this many
-// keys. Fitted to where relay and plain take the same time (two cores of a Zen 4 server, AVX2):
-// with 4 heads per kv head at about 190 shared keys for 2 requests and 45 to 60 for 8 and 32, with
-// 8 heads at about 100 for 8 and 32, with 1 head at less than 16.
-constexpr int64_t kJoinKeys = 128;
+// keys, and a phase more that threads share as much as one row of one kv head attending kPhaseKeys.
+// Fitted to where relay and plain take the same time; shared keys, two cores, 8 kv heads:
+//   requests  g   Zen 4, AVX2   Zen 4, AVX-512
+//   2         4   190           350 (at 256, relay takes 1.03 to 1.06 of the time of plain)
+//   4         4                 160 to 250
+//   8         4   45 to 60      65 to 110
+//   32        4   45 to 60      less than 64
+//   8         8   100
+//   8         1   less than 16
+// An Intel server with AVX-512, 2 requests, 256 keys: 0.89. One thread, 8 requests, 64 keys: 0.85.
+constexpr int64_t kJoinKeys = 100;
+constexpr int64_t kPhaseKeys = 8000;
 
 // Multiply-adds under which a second thread does not pay for its wake-up (about 20 us of one core's
 // work).

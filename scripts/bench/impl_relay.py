@@ -5,7 +5,7 @@
 Descriptions of the arrays are prepared outside the time, as a C caller would keep them.
     relay mindspore_relay          the automatic choice; facts["path"] says which
     relay mindspore_relay.forced   path="relay" where the automatic choice is plain
-    relay mindspore_relay.packed   with the prefix packed, where the choice is relay and the
+    relay mindspore_relay.packed   the automatic choice with the prefix packed, where the
                                    instruction set packs this dtype
     plain mindspore_relay          path="plain"
 """
@@ -93,7 +93,7 @@ class Relay(Family):
         variants = [("relay", "mindspore_relay"), ("plain", "mindspore_relay")]
         if _RelayCall(self, "auto").facts["path"] == "plain":
             variants.append(("relay", "mindspore_relay.forced"))
-        elif self._packed_bytes() > PACKED_HEADER_BYTES:
+        if self._packed_bytes() > PACKED_HEADER_BYTES:
             variants.append(("relay", "mindspore_relay.packed"))
         return variants
 
