@@ -190,6 +190,7 @@ class Operation:
     Attributes:
         output, lse: GuardedArray of the last call.
         workspace_bytes: of the last call.
+        options_bytes: struct_bytes of the options. A test hands over those of an older program.
 
     Args:
         guard: side of the page without access rights, "after" or "before".
@@ -197,6 +198,7 @@ class Operation:
 
     def __init__(self, guard="after"):
         self._guard = guard
+        self.options_bytes = ctypes.sizeof(_Options)
         self._library = _library.library()
         self._operation = ctypes.c_void_p()
         check(self._library.MsRelayCreateOperation(ctypes.byref(self._operation), None))
@@ -310,7 +312,7 @@ class Operation:
         )
         self._packed = self._list("packed_share", packed_share)
         options = _Options(
-            ctypes.sizeof(_Options), PATHS[path], self._lse, *self._tables, self._packed
+            self.options_bytes, PATHS[path], self._lse, *self._tables, self._packed
         )
         check(self._library.MsRelayOperationSetOptions(self._operation, ctypes.byref(options)))
 

@@ -47,8 +47,14 @@ class Expected(NamedTuple):
     lse_budget: np.ndarray  # (tokens, head_num)
 
 
-def expect(problem):
-    """Expected result of a `cases.Problem`: runs the oracle and the plain formula."""
+def expect(problem, evens_luck=False):
+    """Expected result of a `cases.Problem`: runs the oracle and the plain formula.
+
+    evens_luck: of thousands of random problems, the plain formula in a 16-bit dtype has hardly any
+        error in some row, by luck, and no other program can be held to that. Then counts instead
+        its median error of the problem's rows, in units of each; and half a unit more at most for
+        what float32 does to large scores.
+    """
     operator = getattr(reference, problem.operator)
 
     def run(attend):
@@ -59,10 +65,16 @@ def expect(problem):
     _, plain_output, plain_lse = run(reference.attend_plain(problem.dtype))
     _, output_rounding, lse_rounding = run(_float32_rounding(_TERM_UNIT[problem.dtype]))
 
-    budget = 2.0 * _row_max(_difference(plain_output, output))
-    budget = budget + half_unit_of_row(output, problem.dtype)
-    if problem.dtype == "float32":
-        budget = budget + _row_max(np.where(np.isnan(output), 0.0, output_rounding))
+    half_unit = half_unit_of_row(output, problem.dtype)
+    plain_error = _row_max(_difference(plain_output, output))
+    output_rounding = _row_max(np.where(np.isnan(output), 0.0, output_rounding))
+    if problem.dtype != "float32":
+        output_rounding = np.minimum(output_rounding, half_unit) if evens_luck else 0.0
+        has_keys = ~np.isneginf(lse)
+        if evens_luck and has_keys.any():
+            median = np.median((plain_error / half_unit)[has_keys])
+            plain_error = np.maximum(plain_error, median * half_unit)
+    budget = 2.0 * plain_error + half_unit + output_rounding
     lse_rounding = np.where(np.isnan(lse), 0.0, lse_rounding) + 2.0**-23 * _finite(lse)
     lse_budget = 2.0 * _difference(plain_lse, lse) + lse_rounding
     if not np.isfinite(budget).all() or not np.isfinite(lse_budget).all():

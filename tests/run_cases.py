@@ -19,13 +19,18 @@ import numpy as np
 from cases import CASES, DTYPES, build
 from packed_inputs import with_packed_groups
 
-from mindspore_relay import _library
+from mindspore_relay import _library, capi
 from mindspore_relay.bfloat16 import from_float
 
 GUARDS = ("after", "before")
 # Elements of a head, or of a token: on both sides of the widths of vectors, and of the 512 elements
 # that are converted at once.
 SIZES = (1, 3, 7, 8, 15, 16, 17, 31, 33, 63, 65, 511, 512, 513)
+# Of pack_share: keys, a multiple of BLOCK, on both sides of a tile and of a register; head sizes of
+# key and value.
+BLOCK = 5
+PACKED_KEYS = (5, 15, 20, 60, 65, 130)
+PACKED_SIZES = ((8, 8), (40, 24), (16, 72), (576, 8))
 
 
 def announce(*words):
@@ -95,6 +100,42 @@ def run_merges(dtype, isas):
             assert_same(merged, apart, f"size {size}")
 
 
+def run_packs(dtype, isas):
+    """pack_share from rows, and from blocks that are all in use, of heads apart and merged. Every
+    byte is written, so that the same prefix gives the same file."""
+    random = np.random.default_rng(0)
+    for num_keys, sizes in itertools.product(PACKED_KEYS, PACKED_SIZES):
+        rows = [from_float(random.standard_normal((num_keys, 2, d)), dtype) for d in sizes]
+        blocks = [array.reshape(num_keys // BLOCK, BLOCK, *array.shape[1:]) for array in rows]
+        table = np.arange(num_keys // BLOCK, dtype=np.int32)
+        for isa, guard in itertools.product(isas, GUARDS):
+            announce(isa, dtype, "pack_share", num_keys, sizes, guard)
+            _library.set_isa(isa)
+            expected = capi.pack_share(*rows, num_keys, kv_head_num=2)
+            for prefix, blocks_of_prefix in ((rows, None), (blocks, table)):
+                merged = [np.reshape(array, (*array.shape[:-2], -1)) for array in prefix]
+                for arrays in (prefix, merged):
+                    packed = run_pack(arrays, num_keys, blocks_of_prefix, len(expected), guard)
+                    assert packed.tobytes() == expected.tobytes(), "other bytes"
+
+
+def run_pack(prefix, num_keys, table, num_bytes, guard):
+    """Packs into so many bytes; input and output each at the edge of a page."""
+    copies = [capi_harness.GuardedCopy(array, guard) for array in prefix]
+    for copy in copies:
+        copy.make_read_only()
+    packed = capi_harness.GuardedArray((num_bytes,), np.uint8, guard)
+    capi.pack_share(
+        *(copy.array for copy in copies),
+        num_keys,
+        kv_head_num=2,
+        share_block_table=table,
+        packed=packed.array,
+    )
+    packed.assert_guards_intact("packed")
+    return packed.array
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dtype", choices=DTYPES, action="append", help="default: all")
@@ -114,6 +155,7 @@ def main():
             num_cases += 1
         run_cache_writes(dtype, isas)
         run_merges(dtype, isas)
+        run_packs(dtype, isas)
     announce(f"ok: {num_cases} cases on {', '.join(isas)}")
 
 

@@ -18,6 +18,8 @@ from mindspore_relay import (
     last_relay_path,
     layers,
     operators,
+    packed_share,
+    relay_attention,
 )
 from mindspore_relay.bfloat16 import to_numpy
 
@@ -81,9 +83,12 @@ def test_defaults():
     assert_same_bits(to_numpy(output), run_pynative(problem)[0], "output")
 
 
-@pytest.mark.parametrize("module", [operators, layers], ids=["operators", "layers"])
-def test_examples_of_docstrings(module):
+@pytest.mark.parametrize(
+    ("module", "num_lines"), [(operators, 6), (layers, 6), (packed_share, 5)]
+)
+def test_examples_of_docstrings(module, num_lines):
     names = {"np": np, "ms": ms, "mstype": ms, "ops": ops, "Tensor": Tensor, "MaskType": MaskType}
+    names["relay_attention"] = relay_attention
     with mode("pynative"):
         failed, attempted = doctest.testmod(module, extraglobs=names)
-    assert attempted >= 6 and failed == 0
+    assert attempted >= num_lines and failed == 0

@@ -105,13 +105,24 @@ def test_packed_share(form):
         packed.append(
             relay_torch.pack_share(*prefix, num_keys, kv_head_num=2, share_block_table=table)
         )
-    packed_out = relay_torch.relay_attention(*args, **kwargs, path="relay", packed_share=packed)
-    assert torch.equal(packed_out, out)
+    not_packed = torch.empty(0, dtype=torch.uint8)
+    for share in (packed, [packed[0], not_packed], [not_packed, not_packed]):
+        packed_out = relay_torch.relay_attention(*args, **kwargs, path="relay", packed_share=share)
+        assert torch.equal(packed_out, out)
     with pytest.raises(ValueError, match="packed_share must be a list of one tensor for each of 2"):
         relay_torch.relay_attention(*args, **kwargs, packed_share=packed[:1])
 
 
-def test_compile_packs_in_the_graph():
+def test_packed_bytes_are_those_of_capi():
+    prefix = PREFIX.view(torch.uint16).numpy()
+    for num_keys in (0, 5, 7):
+        packed = relay_torch.pack_share(PREFIX, PREFIX, num_keys, kv_head_num=2)
+        expected = capi.pack_share(prefix, prefix, num_keys, kv_head_num=2)
+        np.testing.assert_array_equal(packed.numpy(), expected)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compile_packs_in_the_graph(backend):
     def step(query, key, prefix):
         packed = [relay_torch.pack_share(prefix, prefix, 7, kv_head_num=2)]
         return relay_torch.relay_attention(
@@ -121,7 +132,7 @@ def test_compile_packs_in_the_graph():
 
     args = (PREFIX[:1].repeat(1, 2, 1), PREFIX[None, :6], PREFIX)
     torch._dynamo.reset()
-    assert torch.equal(torch.compile(step, backend="aot_eager", fullgraph=True)(*args), step(*args))
+    assert torch.equal(torch.compile(step, backend=backend, fullgraph=True)(*args), step(*args))
 
 
 # ---- torch.library -------------------------------------------------------------------------------
@@ -382,6 +393,22 @@ def test_errors_of_relay_attention():
             head_num=4,
             path="fast",
         )
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        ({"kv_share_len": 8}, ValueError, "pack_share: key_share must have a row for each of .*=8"),
+        ({"kv_head_num": 0}, ValueError, "pack_share: kv_head_num must be greater than 0, got .*0"),
+        ({"share_block_table": ints(0)}, ValueError, "pack_share: key_share must have 3 dim"),
+        ({"key_share": PREFIX.int()}, ValueError, "pack_share: key_share must have dtype .* int32"),
+    ],
+)
+def test_errors_of_pack_share(change, error, match):
+    right = {"key_share": PREFIX, "value_share": PREFIX, "kv_share_len": 7, "kv_head_num": 2}
+    with pytest.raises(error, match=match):
+        relay_torch.pack_share(**{**right, **change})
+    assert torch.equal(relay_torch.pack_share(**right), PACKED[0])
 
 
 # ---- documents -----------------------------------------------------------------------------------

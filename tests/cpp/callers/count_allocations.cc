@@ -253,8 +253,12 @@ void TestHandlesOutOfMemory(Problem *problem) {
   CHECK(FailEachAllocation(
             MS_RELAY_OK, [&] { return MsRelayCreateOperation(&op, nullptr); }, destroy) == 1);
   CHECK(MsRelayCreateOperation(&op, nullptr) == MS_RELAY_OK);
-  MsRelayOptions options = {sizeof(MsRelayOptions), MS_RELAY_PATH_PLAIN, nullptr,
-                            &problem->tables_tensor, nullptr};
+  MsRelayOptions options = {sizeof(MsRelayOptions),
+                            MS_RELAY_PATH_PLAIN,
+                            nullptr,
+                            &problem->tables_tensor,
+                            nullptr,
+                            nullptr};
   FailEachAllocation(
       MS_RELAY_OK, [&] { return MsRelayOperationSetOptions(op, &options); }, nothing);
   options.struct_bytes = 3;

@@ -155,9 +155,9 @@ void Run(Reader *reader, RunFunction run, RunFunction other, uint64_t workspace_
 
 MsRelayStatus SetOptions(Reader *reader, Arguments *arguments, int lse, int tables,
                          int share_tables, MsRelayOperation *op) {
-  MsRelayOptions options = {sizeof(MsRelayOptions), static_cast<int32_t>(reader->Below(3)),
-                            arguments->Place(lse), arguments->Place(tables),
-                            arguments->Place(share_tables)};
+  MsRelayOptions options = {sizeof(MsRelayOptions),         static_cast<int32_t>(reader->Below(3)),
+                            arguments->Place(lse),          arguments->Place(tables),
+                            arguments->Place(share_tables), nullptr};
   if (reader->OneIn(64)) options.path = static_cast<int32_t>(reader->AnyNumber());
   if (reader->OneIn(64)) options.struct_bytes = static_cast<uint32_t>(reader->Below(32));
   return MsRelayOperationSetOptions(op, &options);
