@@ -311,9 +311,7 @@ class Operation:
             block_tables=block_tables, share_block_tables=share_block_tables
         )
         self._packed = self._list("packed_share", packed_share)
-        options = _Options(
-            self.options_bytes, PATHS[path], self._lse, *self._tables, self._packed
-        )
+        options = _Options(self.options_bytes, PATHS[path], self._lse, *self._tables, self._packed)
         check(self._library.MsRelayOperationSetOptions(self._operation, ctypes.byref(options)))
 
     @staticmethod

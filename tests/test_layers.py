@@ -83,9 +83,7 @@ def test_defaults():
     assert_same_bits(to_numpy(output), run_pynative(problem)[0], "output")
 
 
-@pytest.mark.parametrize(
-    ("module", "num_lines"), [(operators, 6), (layers, 6), (packed_share, 5)]
-)
+@pytest.mark.parametrize(("module", "num_lines"), [(operators, 6), (layers, 6), (packed_share, 5)])
 def test_examples_of_docstrings(module, num_lines):
     names = {"np": np, "ms": ms, "mstype": ms, "ops": ops, "Tensor": Tensor, "MaskType": MaskType}
     names["relay_attention"] = relay_attention

@@ -4,7 +4,6 @@
 
 import ctypes
 import itertools
-import re
 from pathlib import Path
 
 import capi_harness
@@ -697,8 +696,11 @@ MINDSPORE_ERRORS = (
 )
 
 
-@pytest.mark.parametrize(("num_keys", "kv_head_num", "table", "text"), MINDSPORE_ERRORS)
-@pytest.mark.parametrize("mode_name", ["graph", "pynative"])
+# One in graph mode: MindSpore waits 3 s when a graph fails.
+@pytest.mark.parametrize(
+    ("mode_name", "num_keys", "kv_head_num", "table", "text"),
+    [("graph", *MINDSPORE_ERRORS[0]), *(("pynative", *error) for error in MINDSPORE_ERRORS)],
+)
 def test_pack_errors_in_mindspore(mode_name, num_keys, kv_head_num, table, text):
     share = ms.Tensor(np.ones((9, 2, 16), np.float32) if table is None else CACHE)
     table = None if table is None else ms.Tensor(table)
@@ -747,7 +749,7 @@ def test_share_errors_in_mindspore(mode_name):
         ([packed[0], packed[1][:63]], f"{NOT_MADE_BY_PACK_SHARE} at packed_share[1]"),
     )
     with mode(mode_name):
-        for bad, text in errors:
+        for bad, text in errors if mode_name == "pynative" else errors[2:3]:
             with pytest.raises(RuntimeError) as error:
                 attend(problem, bad)
             assert text_of(error) == f"relay_attention: {text}"
