@@ -7,18 +7,26 @@ import ctypes
 from mindspore_relay._c_interface import OK, functions
 
 
-def packed_share_bytes(dtype, key_shape, value_shape, is_paged, kv_head_num, kv_share_len):
+def packed_share_bytes(dtype, key_shape, value_shape, num_blocks, kv_head_num, kv_share_len):
     """Bytes of a packed prefix with the instruction set in use.
 
     Args:
         dtype: number of an MsRelayDType.
         key_shape, value_shape: of key_share and value_share.
-        is_paged: whether these are caches.
+        num_blocks: entries of the block table where these are caches; else None.
         kv_head_num, kv_share_len: ints.
 
     Returns:
-        int; 0 for arguments that break a rule, which the library names when it is asked to pack.
+        int; 0 for arguments that break a rule, which the library names when it is asked to pack:
+        nothing is allocated for more keys or heads than there are.
     """
+    is_paged = num_blocks is not None
+    num_leading = 2 if is_paged else 1
+    if len(key_shape) < num_leading + 1:
+        return 0
+    num_rows = num_blocks * key_shape[1] if is_paged else key_shape[0]
+    if kv_share_len > num_rows or kv_head_num > key_shape[num_leading]:
+        return 0
     num_bytes = ctypes.c_uint64()
     status = functions().MsRelayPackShareGetSize(
         dtype,

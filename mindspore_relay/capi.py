@@ -300,9 +300,8 @@ def pack_share(
     kv_share_len = check_int(op, "kv_share_len", kv_share_len, 64)
     if packed is None:
         shapes = key.shape[: key.rank], value.shape[: value.rank]
-        num_bytes = packed_share_bytes(
-            key.dtype, *shapes, table is not None, kv_head_num, kv_share_len
-        )
+        num_blocks = None if table is None else table.shape[0]
+        num_bytes = packed_share_bytes(key.dtype, *shapes, num_blocks, kv_head_num, kv_share_len)
         packed = aligned_bytes(num_bytes)
     out = describe(op, "packed", packed, is_output=True)
     pointers = [None if tensor is None else ctypes.byref(tensor) for tensor in (key, value, table)]

@@ -23,6 +23,8 @@ for what is read, but slow for a cache, and refused for what is written.
 
 import ctypes
 
+from mindspore import Tensor
+
 from mindspore_relay import _ascend_ops, _composed_ops, _library
 from mindspore_relay._arguments import (
     PATH_NAMES,
@@ -133,6 +135,8 @@ def relay_attention(
     values = as_list(op, "value", value)
     key_shares = as_list(op, "key_share", key_share)
     value_shares = as_list(op, "value_share", value_share)
+    if isinstance(packed_share, Tensor):
+        raise TypeError(f"{op}: packed_share must be a list of Tensors or None, got Tensor")
     packed_shares = as_list(op, "packed_share", packed_share)
     check_tensors(op, ("query",), (query,))
     check_optional_tensors(

@@ -72,7 +72,7 @@ def pack_share(key_share, value_share, kv_share_len, *, kv_head_num, share_block
         key_share.dtype,
         key_share.shape,
         value_share.shape,
-        table is not None,
+        None if table is None else table.shape[0],
         kv_head_num,
         kv_share_len,
     )
@@ -80,14 +80,14 @@ def pack_share(key_share, value_share, kv_share_len, *, kv_head_num, share_block
 
 
 @ops.constexpr
-def _packed_carrier(op, dtype, key_shape, value_shape, is_paged, kv_head_num, kv_share_len):
+def _packed_carrier(op, dtype, key_shape, value_shape, num_blocks, kv_head_num, kv_share_len):
     """The empty tensor (0, packed_bytes): see ops/aot/infer.h. At least one byte: MindSpore does
     not run an operator whose output is empty, and its error would not be told."""
     num_bytes = packed_share_bytes(
         _DTYPE_NUMBERS.get(str(dtype), 0),
         key_shape,
         value_shape,
-        is_paged,
+        num_blocks,
         check_int(op, "kv_head_num", kv_head_num, 32),
         check_int(op, "kv_share_len", kv_share_len, 64),
     )

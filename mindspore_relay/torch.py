@@ -100,6 +100,10 @@ def relay_attention(
         out: query's shape with value's head size, dtype of query; and, if return_lse, lse (batch,
             head_num), float32.
     """
+    if isinstance(packed_share, torch.Tensor):
+        raise TypeError(
+            "relay_attention: packed_share must be a list of Tensors or None, got Tensor"
+        )
     out, lse = _relay_attention_op(
         query,
         _as_list(key),
@@ -442,7 +446,7 @@ def _new_packed(key_share, value_share, share_block_table, kv_head_num, kv_share
         _DTYPES.get(key_share.dtype, 0),
         key_share.shape,
         value_share.shape,
-        share_block_table is not None,
+        None if share_block_table is None else share_block_table.shape[0],
         kv_head_num,
         kv_share_len,
     )

@@ -35,7 +35,7 @@ def packs(dtype):
     """Whether the instruction set in use packs this dtype."""
     number = {name: n for n, name in _c_interface.DTYPE_NAMES.items()}[dtype]
     shape = (64, 2, 16)
-    return _packed_share.packed_share_bytes(number, shape, shape, False, 2, 64) > HEADER_BYTES
+    return _packed_share.packed_share_bytes(number, shape, shape, None, 2, 64) > HEADER_BYTES
 
 
 def step(num_keys=100, heads=(4, 2), sizes=(16, 16), private=3, batch=5, dtype="bfloat16"):
@@ -474,7 +474,7 @@ def test_a_layout_that_does_not_end(isa):
     packed[8:24] = ord("x")
     with pytest.raises(ValueError) as error:
         capi.relay_attention(*args, **keywords, packed_share=[packed])
-    assert str(error.value) == other_layout_error(layout, 15 * "x")
+    assert str(error.value) == other_layout_error(layout, 16 * "x")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -805,3 +805,39 @@ def test_struct_bytes_of_options():
             set_options(31)
     finally:
         functions.MsRelayDestroyOperation(handle)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"kv_share_len": 10**12}, "key_share must have a row for each of kv_share_len=10"),
+        ({"kv_head_num": 2**30}, "key_share must hold kv_head_num=1073741824 heads per token"),
+    ],
+)
+def test_nothing_is_allocated_for_more_than_there_is(change, text):
+    share = random(100, 2, 16)
+    right = {"kv_share_len": 100, "kv_head_num": 2}
+    with pytest.raises(ValueError, match=f"pack_share: {text}"):
+        capi.pack_share(share, share, **{**right, **change})
+    tensor = to_tensor(share)
+    with mode("pynative"), pytest.raises(RuntimeError, match=f"pack_share: {text}"):
+        to_numpy(mindspore_relay.pack_share(tensor, tensor, **{**right, **change}))
+
+
+def test_a_layout_of_any_bytes_is_told_in_words():
+    """MindSpore makes no text of bytes that are not UTF-8."""
+    args, keywords = step()
+    packed = pack(args, keywords)
+    packed[8:24] = np.arange(0xF0, 0x100)
+    with pytest.raises(ValueError, match=r"got layout \?{16} at packed_share\[0\]"):
+        capi.relay_attention(*args, **keywords, packed_share=[packed])
+
+
+def test_one_tensor_is_no_list():
+    share, query = to_tensor(random(100, 2, 16)), to_tensor(random(2, 64))
+    own = to_tensor(random(2, 3, 2, 16))
+    with pytest.raises(TypeError, match="packed_share must be a list of Tensors or None, got Tens"):
+        mindspore_relay.relay_attention(
+            query, own, own, [share], [share], None, None, [103, 103], [0, 0], [100],
+            head_num=4, kv_head_num=2, packed_share=share,
+        )  # fmt: skip

@@ -176,6 +176,18 @@ struct PackedGroup {
   const KvSource &keys;  // the same prefix, not packed
 };
 
+// The layout that a header names, without what no text holds: its bytes may be anything.
+struct LayoutText {
+  explicit LayoutText(const PackedHeader &header) {
+    std::memcpy(text, header.layout, sizeof(header.layout));
+    text[sizeof(header.layout)] = '\0';
+    for (char *c = text; *c != '\0'; ++c) {
+      if (*c < ' ' || *c > '~') *c = '?';
+    }
+  }
+  char text[sizeof(PackedHeader::layout) + 1];
+};
+
 Status CheckHeader(const PackedGroup &group, const char *layout, const PackedHeader &header) {
   const HeadParams &heads = group.heads;
   if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0 || header.version != kVersion) {
@@ -187,8 +199,8 @@ Status CheckHeader(const PackedGroup &group, const char *layout, const PackedHea
   if (std::strncmp(header.layout, layout, sizeof(header.layout)) != 0) {
     return InvalidArgument(
         "%s: packed_share must be packed for the kernels in use, whose layout "
-        "is %s, got layout %.15s at packed_share[%" PRId64 "]; pack the prefix again",
-        kRelayOp, layout, header.layout, group.group);
+        "is %s, got layout %s at packed_share[%" PRId64 "]; pack the prefix again",
+        kRelayOp, layout, LayoutText(header).text, group.group);
   }
   if (header.dtype != static_cast<int32_t>(heads.dtype) ||
       header.kv_head_num != heads.kv_head_num || header.head_size != heads.head_size ||

@@ -110,7 +110,7 @@ class Relay(Family):
         p = self.problem
         cache_shapes = (cache.shape for cache in self._caches)
         dtype = describe("bench", "key", self._caches[0]).dtype
-        return packed_share_bytes(dtype, *cache_shapes, True, p.kv_head_num, p.prefix)
+        return packed_share_bytes(dtype, *cache_shapes, p.shared_blocks, p.kv_head_num, p.prefix)
 
     def pack(self, step):
         """The step's prefix, packed."""
