@@ -88,7 +88,14 @@ def _packed_carrier(op, dtype, key_shape, value_shape, num_blocks, kv_head_num, 
         key_shape,
         value_shape,
         num_blocks,
-        check_int(op, "kv_head_num", kv_head_num, 32),
-        check_int(op, "kv_share_len", kv_share_len, 64),
+        _check_constant(op, "kv_head_num", kv_head_num, 32),
+        _check_constant(op, "kv_share_len", kv_share_len, 64),
     )
     return empty_tensor(0, max(num_bytes, 1))
+
+
+def _check_constant(op, argument, value, bits):
+    """A Python int: the primitive takes nothing else, and what a graph computes is not known."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{op}: {argument} must be an int, got {value!r}")
+    return check_int(op, argument, value, bits)

@@ -467,4 +467,6 @@ def _as_list(tensors):
 def _as_int32(values):
     if values is None or isinstance(values, torch.Tensor):
         return values
+    if len(values) and torch.tensor(values).is_floating_point():
+        raise TypeError(f"lengths and tables must hold integers, got {values!r}")
     return torch.tensor(values, dtype=torch.int32)

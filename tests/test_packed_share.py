@@ -19,7 +19,7 @@ from test_errors import text_of
 
 import mindspore_relay
 from mindspore_relay import _c_interface, _library, _packed_share, capi
-from mindspore_relay.bfloat16 import from_float, to_numpy, to_tensor
+from mindspore_relay.bfloat16 import from_float, to_float, to_numpy, to_tensor
 
 HEADER_BYTES = 64
 PATHS = ("auto", "relay", "plain")
@@ -717,7 +717,10 @@ def test_python_types_in_mindspore():
     with mode("pynative"):
         with pytest.raises(TypeError, match="pack_share: value_share must be a Tensor, got int"):
             mindspore_relay.pack_share(share, 1, 9, kv_head_num=2)
-        with pytest.raises(TypeError, match="pack_share: kv_head_num must be an int, got 2.0"):
+        with pytest.raises(
+            TypeError,
+            match="pack_share: kv_head_num must be an int, got 2.0",
+        ):
             mindspore_relay.pack_share(share, share, 9, kv_head_num=2.0)
     with mode("graph"):
         with pytest.raises(TypeError, match="pack_share: kv_share_len must be an int, got 1.5"):
@@ -841,3 +844,29 @@ def test_one_tensor_is_no_list():
             query, own, own, [share], [share], None, None, [103, 103], [0, 0], [100],
             head_num=4, kv_head_num=2, packed_share=share,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", cases.DTYPES)
+def test_scores_past_float32_are_nan_on_every_path(dtype, isa):
+    """Not a row without keys: a finite product, scaled, is infinite only then."""
+    query, own, share = (
+        from_float(np.full(shape, 1e4, np.float32), dtype)
+        for shape in ((2, 4, 64), (2, 1, 1, 64), (64, 1, 64))
+    )
+    args = (query, own, own, [share], [share], None, None, [64, 64], [0, 0], [64])
+    keywords = {"head_num": 4, "kv_head_num": 1, "qk_scale": 1e31}
+    packed = capi.pack_share(share, share, 64, kv_head_num=1)
+    for path, packed_share in itertools.product(PATHS, (None, [packed])):
+        out, lse = capi.relay_attention(
+            *args, **keywords, path=path, packed_share=packed_share, return_lse=True
+        )
+        assert np.isnan(to_float(out)).all() and np.isnan(lse).all(), path
+
+
+@pytest.mark.parametrize("argument", ["kv_head_num", "kv_share_len"])
+@pytest.mark.parametrize("value", [np.int32(2), True, 1.5])
+def test_mindspore_wants_python_ints(argument, value):
+    share = to_tensor(random(100, 2, 16))
+    right = {"kv_share_len": 100, "kv_head_num": 2}
+    with pytest.raises(TypeError, match=f"pack_share: {argument} must be an int, got"):
+        mindspore_relay.pack_share(share, share, **{**right, argument: value})

@@ -6,8 +6,8 @@
 //
 //   PackedHeader, then [tiles of kKeyTile tokens][kv heads] keys, values
 //
-// The header says what the bytes are, so that a call can refuse what was packed for another prefix,
-// another instruction set or another version.
+// The header says what the bytes are, so that a call can refuse what was packed for other shapes,
+// another instruction set or another version. Whether they are of the group's keys it cannot tell.
 #ifndef MINDSPORE_RELAY_ATTENTION_PACKED_SHARE_H_
 #define MINDSPORE_RELAY_ATTENTION_PACKED_SHARE_H_
 
